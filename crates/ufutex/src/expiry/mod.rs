@@ -55,7 +55,12 @@ pub(crate) struct DriverInner {
     pub on: PlatformRef,
     /// One for each clock, made for the first owner of deadlines: each takes two KiB.
     bases: [Lazy<Lock<Earliest>>; 4],
-    source: ClockSource,
+    /// The embedder's. `None` means the host's, by which a thread of the driver's own turns it.
+    clocks: Option<Callbacks<dyn Clocks>>,
+    /// How that thread is scheduled.
+    thread: DriverThread,
+    #[cfg(feature = "std")]
+    host: host::HostDriver,
     group: OwnerGroup,
     /// The number of CPUs; 0 until the host is asked.
     cpus: AtomicU64,
@@ -98,11 +103,6 @@ impl Earliest {
 
 const NEVER: u64 = u64::MAX;
 
-enum ClockSource {
-    Host(host::HostDriver),
-    Given(Callbacks<dyn Clocks>),
-}
-
 #[cfg(feature = "std")]
 impl Driver {
     /// Makes a driver that runs by the host's clocks. Its thread is started with the first timer or timeout.
@@ -118,7 +118,7 @@ impl Driver {
     /// # Errors
     /// [`Error::NoMemory`].
     pub fn host_with(thread: DriverThread) -> Result<Self, Error> {
-        Self::of(PlatformRef::HOST, None, thread)
+        Self::make(PlatformRef::HOST, None, thread, None)
     }
 }
 
@@ -131,48 +131,38 @@ impl Driver {
     /// # Errors
     /// [`Error::NoMemory`].
     pub fn with_clocks(clocks: impl Into<Callbacks<dyn Clocks>>) -> Result<Self, Error> {
-        Self::make(PlatformRef::HOST, ClockSource::Given(clocks.into()), None)
+        Self::make(PlatformRef::HOST, Some(clocks.into()), DriverThread::new(), None)
     }
 
     /// With neither given clocks nor the host's, its time stands still.
-    pub(crate) fn of(
+    pub(crate) fn make(
         on: PlatformRef,
         clocks: Option<Callbacks<dyn Clocks>>,
         thread: DriverThread,
+        model: Option<Self>,
     ) -> Result<Self, Error> {
-        let source = match clocks {
-            Some(clocks) => ClockSource::Given(clocks),
-            None => ClockSource::Host(host::HostDriver::new(thread)),
-        };
-        Self::make(on, source, None)
-    }
-
-    /// For another PID namespace of the system: a new driver, or with an embedder's clocks this one, which the embedder turns.
-    pub(crate) fn for_another_namespace(&self) -> Result<Self, Error> {
-        match &self.inner.source {
-            ClockSource::Host(host) => {
-                let source = ClockSource::Host(host::HostDriver::new(host.thread.clone()));
-                Self::make(self.inner.on, source, Some(self.clone()))
-            }
-            ClockSource::Given(_) => Ok(self.clone()),
-        }
-    }
-
-    fn make(on: PlatformRef, source: ClockSource, model: Option<Self>) -> Result<Self, Error> {
-        let cpus = match &source {
-            ClockSource::Host(_) => 0,
-            ClockSource::Given(clocks) => clocks.cpus().max(1) as u64,
-        };
+        let cpus = clocks.as_ref().map_or(0, |clocks| clocks.cpus().max(1) as u64);
         let inner = Counted::new(|_| DriverInner {
             on,
-            cpus: AtomicU64::new(cpus),
             bases: [(); 4].map(|()| Lazy::new()),
-            source,
+            clocks,
+            thread,
+            #[cfg(feature = "std")]
+            host: host::HostDriver::new(),
             group: OwnerGroup::new(),
+            cpus: AtomicU64::new(cpus),
             abandoned: AtomicU32::new(0),
             model,
         })?;
         Ok(Self { inner, group: None })
+    }
+
+    /// For another PID namespace of the system: a new driver, or with an embedder's clocks this one, which the embedder turns.
+    pub(crate) fn for_another_namespace(&self) -> Result<Self, Error> {
+        if self.has_given_clocks() {
+            return Ok(self.clone());
+        }
+        Self::make(self.inner.on, None, self.inner.thread.clone(), Some(self.clone()))
     }
 
     pub(crate) fn with_new_group(&self) -> Result<Self, Error> {
@@ -256,7 +246,7 @@ impl Driver {
     }
 
     pub(crate) fn has_given_clocks(&self) -> bool {
-        matches!(self.inner.source, ClockSource::Given(_))
+        self.inner.clocks.is_some()
     }
 
     /// Starts the driver's thread, which the first timer or timeout would start. With an embedder's clocks there is none.
@@ -277,10 +267,7 @@ impl Driver {
     /// to a second for threads of dropped drivers to close theirs. On hosts other than Linux the standard library ends the
     /// program if there is no memory for the thread.
     pub fn start(&self) -> Result<(), Error> {
-        match &self.inner.source {
-            ClockSource::Host(host) => host.start(self),
-            ClockSource::Given(_) => Ok(()),
-        }
+        if self.has_given_clocks() { Ok(()) } else { host::start(self) }
     }
 }
 
@@ -291,9 +278,9 @@ impl DriverInner {
     }
 
     pub fn now(&self, base: Base) -> u64 {
-        match &self.source {
-            ClockSource::Host(_) => host::now(base),
-            ClockSource::Given(clocks) => nanoseconds(clocks.now(base)),
+        match &self.clocks {
+            None => host::now(base),
+            Some(clocks) => nanoseconds(clocks.now(base)),
         }
     }
 
@@ -308,17 +295,17 @@ impl DriverInner {
     }
 
     pub fn cpu_time(&self, of: CpuClock) -> Option<u64> {
-        match &self.source {
-            ClockSource::Host(_) => host::cpu_time(of),
-            ClockSource::Given(clocks) => clocks.cpu_time(of).map(nanoseconds),
+        match &self.clocks {
+            None => host::cpu_time(of),
+            Some(clocks) => clocks.cpu_time(of).map(nanoseconds),
         }
     }
 
     /// Has the embedder, or the host's thread, look for the next deadline. Called with nothing locked.
     fn changed(&self) {
-        match &self.source {
-            ClockSource::Host(host) => host.program(Base::Monotonic, 0),
-            ClockSource::Given(clocks) => call(|| clocks.changed()),
+        match &self.clocks {
+            None => host::program(self, Base::Monotonic, 0),
+            Some(clocks) => call(|| clocks.changed()),
         }
     }
 
@@ -329,8 +316,8 @@ impl DriverInner {
         }
         let is_earlier = at < earliest.announced;
         earliest.announced = at;
-        if let ClockSource::Host(host) = &self.source {
-            host.program(base, at);
+        if self.clocks.is_none() {
+            host::program(self, base, at);
             return false;
         }
         is_earlier

@@ -1,24 +1,13 @@
 //! Stands in for the module `host` in a build without `std`: there is no thread, and the host's time stands still.
 
-use super::thread::DriverThread;
-use super::{Base, CpuClock, Driver};
+use super::{Base, CpuClock, Driver, DriverInner};
 use crate::error::Error;
 
-pub(super) struct HostDriver {
-    pub thread: DriverThread,
+pub(super) fn start(_driver: &Driver) -> Result<(), Error> {
+    Err(Error::NoSuchOperation)
 }
 
-impl HostDriver {
-    pub fn new(thread: DriverThread) -> Self {
-        Self { thread }
-    }
-
-    pub fn start(&self, _driver: &Driver) -> Result<(), Error> {
-        Err(Error::NoSuchOperation)
-    }
-
-    pub fn program(&self, _base: Base, _at: u64) {}
-}
+pub(super) fn program(_driver: &DriverInner, _base: Base, _at: u64) {}
 
 pub(super) fn now(_base: Base) -> u64 {
     0

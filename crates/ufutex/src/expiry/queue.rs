@@ -204,7 +204,7 @@ impl<'q> Share<'q> {
                         return Some(take(node));
                     }
                     Next::Working => self.left = self.left.saturating_sub(BATCH),
-                    Next::At(_) | Next::Never => {
+                    Next::Later => {
                         (self.left, self.is_all) = (0, true);
                         self.queue.finish(self.driver, state, self.now);
                     }

@@ -47,29 +47,6 @@ impl Drop for Sleeps {
 /// The sleeps of a domain by the monotonic and the realtime clock, made when a task first sleeps.
 pub(crate) type LazySleeps = Lazy<[Lazy<Counted<Sleeps>>; 2]>;
 
-impl<'d> Timeouts<'d> {
-    fn sleeps(self, base: Base) -> Result<&'d Sleeps, Error> {
-        let driver = self.driver;
-        let by_clock = self.sleeps.get_or_make(|| Ok([(); 2].map(|()| Lazy::new())))?;
-        let sleeps = &by_clock[usize::from(base != Base::Monotonic)];
-        let make = || {
-            driver.prepare(base)?;
-            let queue = DeadlineQueue::new(driver.inner.on, base);
-            let sleeps = Counted::new(|_| Sleeps { queue, driver: driver.clone() })?;
-            // SAFETY: no other thread has the sleeps yet. Their drop retires the queue, which is a part of them.
-            unsafe { sleeps.queue.settle(sleeps.memory(), driver) };
-            Ok(sleeps)
-        };
-        sleeps.get_or_make(make).map(|sleeps| &**sleeps)
-    }
-}
-
-#[derive(Clone, Copy)]
-pub struct Timeouts<'d> {
-    pub(crate) driver: &'d Driver,
-    pub(crate) sleeps: &'d LazySleeps,
-}
-
 /// A task's sleep until a point in time. Its memory stays in place while it is armed.
 #[repr(C)]
 pub(crate) struct Sleep<'d> {
@@ -86,8 +63,18 @@ unsafe impl Send for Sleep<'_> {}
 unsafe impl Sync for Sleep<'_> {}
 
 impl<'d> Sleep<'d> {
-    pub fn new(timeouts: Timeouts<'d>, base: Base, waker: GuardedWaker) -> Result<Counted<Self>, Error> {
-        let sleeps = timeouts.sleeps(base)?;
+    /// `lazy` are the sleeps of the task's domain.
+    pub fn new(driver: &Driver, lazy: &'d LazySleeps, base: Base, waker: GuardedWaker) -> Result<Counted<Self>, Error> {
+        let by_clock = lazy.get_or_make(|| Ok([(); 2].map(|()| Lazy::new())))?;
+        let make = || {
+            driver.prepare(base)?;
+            let queue = DeadlineQueue::new(driver.inner.on, base);
+            let sleeps = Counted::new(|_| Sleeps { queue, driver: driver.clone() })?;
+            // SAFETY: no other thread has the sleeps yet. Their drop retires the queue, which is a part of them.
+            unsafe { sleeps.queue.settle(sleeps.memory(), driver) };
+            Ok(sleeps)
+        };
+        let sleeps = by_clock[usize::from(base != Base::Monotonic)].get_or_make(make)?;
         let (node, waker) = (UnsafeCell::new(WheelNode::new()), UnsafeCell::new(Some(waker)));
         Counted::new(|_| Self { node, waker, sleeps })
     }
@@ -105,7 +92,7 @@ impl<'d> Sleep<'d> {
     /// Whether the time of a sleep that has begun is up. If not, `waker` is woken when it is.
     pub fn is_over(&self, waker: &Waker) -> bool {
         // A waker's clone and drop are the executor's code: call them with nothing locked.
-        let mut waker = Some(GuardedWaker::of(waker));
+        let mut waker = Some(GuardedWaker::of(waker.clone()));
         // SAFETY: with the queue locked, the node and the waker belong to this thread.
         self.sleeps.queue.with_locked(|| unsafe {
             core::ptr::swap(self.waker.get(), &raw mut waker);

@@ -6,6 +6,7 @@ use core::fmt;
 
 use crate::error::Error;
 use crate::sys::counted::Counted;
+use crate::sys::setters::{default_is_new, setters};
 
 /// Scheduling of the thread that expires timers and timeouts by the host's clocks. When it begins, it applies to itself what
 /// the host permits of these settings (see [`Driver::start`](super::Driver::start)). Hosts other than Linux ignore them.
@@ -104,11 +105,7 @@ impl fmt::Debug for CpuSet {
     }
 }
 
-impl Default for DriverThread {
-    fn default() -> Self {
-        Self::new()
-    }
-}
+default_is_new!(DriverThread);
 
 impl DriverThread {
     /// Makes the default settings: `SCHED_OTHER`, nice 0, on the CPUs of the process.
@@ -117,22 +114,12 @@ impl DriverThread {
         Self { realtime: 0, nice: 0, cpus: Cpus::Process }
     }
 
-    /// Sets the policy to `SCHED_FIFO` with this priority, 99 at most; 0 means `SCHED_OTHER`.
-    #[must_use]
-    pub const fn realtime(mut self, priority: u8) -> Self {
-        self.realtime = if priority > 99 { 99 } else { priority };
-        self
-    }
+    setters! {
+        /// Sets the policy to `SCHED_FIFO` with this priority, 99 at most; 0 means `SCHED_OTHER`.
+        realtime: u8 => if realtime > 99 { 99 } else { realtime };
 
-    /// Sets the nice value under `SCHED_OTHER`, clamped to -20 to 19.
-    #[must_use]
-    pub const fn nice(mut self, nice: i8) -> Self {
-        self.nice = match nice {
-            ..-20 => -20,
-            20.. => 19,
-            nice => nice,
-        };
-        self
+        /// Sets the nice value under `SCHED_OTHER`, clamped to -20 to 19.
+        nice: i8 => match nice { ..-20 => -20, 20.. => 19, nice => nice };
     }
 
     /// Sets the CPUs that the thread may run on.

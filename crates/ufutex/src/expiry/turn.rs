@@ -160,7 +160,7 @@ impl Earliest {
                 // SAFETY: just taken out; an owner needs this lock to free its node.
                 Next::Due(node) => unsafe { self.make_ready(node) },
                 Next::Working => return false,
-                Next::At(_) | Next::Never => return true,
+                Next::Later => return true,
             }
         }
         false

@@ -77,11 +77,10 @@ impl WheelNode {
 pub enum Next {
     /// This node was due, and has been taken out of the wheel.
     Due(*mut WheelNode),
-    /// Nothing is due before this time. Even then there may be only a slot to be emptied.
-    At(u64),
     /// A batch has been moved; call again.
     Working,
-    Never,
+    /// Nothing is due. [`peek`](Wheel::peek) says when to call again; even then there may be only a slot to be emptied.
+    Later,
 }
 
 /// The first node of a ring, or null. Nodes stay in place until they have been taken out.
@@ -257,16 +256,14 @@ impl Wheel {
         true
     }
 
-    /// Takes out the earliest node, if it is due by `now`. Otherwise returns when to call again.
+    /// Takes out the earliest node, if it is due by `now`.
     pub fn next(&mut self, now: u64) -> Next {
         loop {
             if !self.settle() {
                 return Next::Working;
             }
-            let Some((slot, at, earliest)) = self.earliest() else { return Next::Never };
-            if at > now {
-                return Next::At(at);
-            }
+            let due = self.earliest().filter(|&(_, at, _)| at <= now);
+            let Some((slot, at, earliest)) = due else { return Next::Later };
             if let Some(node) = earliest {
                 // SAFETY: a node of this wheel.
                 unsafe { self.remove(node) };

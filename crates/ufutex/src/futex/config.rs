@@ -8,7 +8,7 @@ use crate::expiry::Clocks;
 use crate::expiry::thread::DriverThread;
 use crate::sys::callbacks::Callbacks;
 use crate::sys::platform::{Platform, PlatformRef};
-use crate::sys::setters::setters;
+use crate::sys::setters::{default_is_new, setters};
 use crate::sys::topology::{Given, Topology};
 use crate::table::globals::GlobalSize;
 use crate::table::size::{self, Policy};
@@ -40,11 +40,7 @@ pub struct SystemConfig {
     pub(super) platform: PlatformRef,
 }
 
-impl Default for SystemConfig {
-    fn default() -> Self {
-        Self::new()
-    }
-}
+default_is_new!(SystemConfig);
 
 impl SystemConfig {
     /// All defaults.
@@ -175,11 +171,7 @@ pub struct DomainOptions {
     pub(crate) spin: Duration,
 }
 
-impl Default for DomainOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
+default_is_new!(DomainOptions);
 
 impl DomainOptions {
     /// The defaults: [`Policy::Load`], with the early return, without counters of operations, for at most 2^24 waiters.
@@ -196,16 +188,12 @@ impl DomainOptions {
         }
     }
 
-    /// How many waiters the domain may have at a time: threads, tasks and custom waiters. Default: 2^24; at most 2^28. Further
-    /// waits fail with [`Error::NoMemory`] (`ENOMEM`), and are counted. From 65,536 on, a wait may be refused some thousand
-    /// waiters early: free permits are kept in shards, and a thread cannot take one from another's.
-    #[must_use]
-    pub const fn max_waiters(mut self, waiters: usize) -> Self {
-        self.max_waiters = if waiters < 1 << 28 { waiters } else { 1 << 28 };
-        self
-    }
-
     setters! {
+        /// How many waiters the domain may have at a time: threads, tasks and custom waiters. Default: 2^24; at most 2^28.
+        /// Further waits fail with [`Error::NoMemory`] (`ENOMEM`), and are counted. From 65,536 on, a wait may be refused some
+        /// thousand waiters early: free permits are kept in shards, and a thread cannot take one from another's.
+        max_waiters: usize => if max_waiters < 1 << 28 { max_waiters } else { 1 << 28 };
+
         /// The policy that decides the size of the table.
         policy: Policy => policy;
 
@@ -258,6 +246,17 @@ impl DomainOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::futex::domain::Domain;
+    use crate::futex::system::System;
+
+    #[test]
+    fn first_table_is_made_once() {
+        let domain = Domain::new(&System::new());
+        for slots_log2 in [4, 6] {
+            domain.tables.make_first(Some(slots_log2));
+            assert_eq!(domain.slots(), 16);
+        }
+    }
 
     #[test]
     fn config_that_is_no_power_of_two_or_has_no_cpu_is_invalid() {

@@ -144,10 +144,10 @@ impl Counting {
             Ok(RareCounts {
                 permits: Permits::default(),
                 contention: Lock::new(on, Contention::default()),
-                longest_chain: Tally::new(),
-                refused_waiters: Tally::new(),
-                refused_slots: Tally::new(),
-                refused_waitv: Tally::new(),
+                longest_chain: Tally::default(),
+                refused_waiters: Tally::default(),
+                refused_slots: Tally::default(),
+                refused_waitv: Tally::default(),
                 next_request: AtomicU64::new(0),
             })
         };

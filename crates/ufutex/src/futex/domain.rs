@@ -7,7 +7,7 @@ use super::place::{Place, private_space};
 use super::slots::Control;
 use super::spin::Spins;
 use super::system::System;
-use crate::expiry::sleep::{LazySleeps, Timeouts};
+use crate::expiry::sleep::LazySleeps;
 use crate::sync::{AtomicU8, Ordering};
 use crate::sys::clock::{Deadline, Timeout};
 use crate::sys::counted::Counted;
@@ -28,7 +28,7 @@ use crate::table::tables::{Global, Tables};
 #[repr(C, align(32))]
 pub struct Domain {
     pub(super) control: Control,
-    sleeps: LazySleeps,
+    pub(super) sleeps: LazySleeps,
     pub(super) hasher: Hasher,
     pub(super) private_salt: Salt,
     pub(super) wait_path: WaitPath,
@@ -146,16 +146,12 @@ impl Domain {
         self.platform().begin(timeout)
     }
 
-    pub(crate) fn timeouts(&self) -> Timeouts<'_> {
-        Timeouts { driver: &self.namespace().driver, sleeps: &self.sleeps }
-    }
-
     #[cold]
     pub(super) fn make_first_table(&self) {
         self.prepare_to_wait();
         self.tables.make_first(match self.policy {
             Policy::Load => Some(self.system.config().default_slots.ilog2().min(self.system.config().max_log2())),
-            Policy::Threads => Some(self.threads_log2(self.control.threads())),
+            Policy::Threads => Some(self.threads_log2()),
             Policy::Fixed(0) => None,
             Policy::Fixed(slots) => Some(slots.clamp(2, 1 << MAX_SLOTS_LOG2).next_power_of_two().ilog2()),
         });
@@ -175,14 +171,17 @@ impl Domain {
         let _or_the_next_time = (self.counting.rest_or_make(self.platform()), self.tables.store_or_make());
     }
 
-    pub(super) fn threads_log2(&self, threads: usize) -> u32 {
-        let globals = self.system.globals();
-        size::for_threads(threads, globals.cpus(), 1 << globals.wanted_log2()).min(self.system.config().max_log2())
+    /// Notes the result of [`note_use`](crate::table::bucket::Guard::note_use), with nothing locked.
+    #[inline(always)]
+    pub(super) fn note_transfers(&self, transfers: u32) {
+        if transfers != 0 {
+            self.note_transfer(transfers);
+        }
     }
 
     /// Notes that another thread than before used a bucket, and for another cache line, for the `transfers`th time.
     #[cold]
-    pub(super) fn note_transfers(&self, transfers: u32) {
+    fn note_transfer(&self, transfers: u32) {
         if !transfers.is_multiple_of(size::TRANSFERS_REPORTED) || !self.sizes_itself() {
             return;
         }

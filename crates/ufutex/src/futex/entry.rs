@@ -261,8 +261,7 @@ impl PendingWakes {
         if let Some(&mut members) = pending.members() {
             let there = self.at(members.index()).and_then(PendingWake::members);
             if there.is_some_and(|there| there.join(members)) {
-                pending.disarm();
-                return;
+                return core::mem::forget(pending); // the element that is there does its work
             }
             members.set_index(self.end());
         }

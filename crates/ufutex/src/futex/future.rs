@@ -11,7 +11,6 @@ use super::spin::MaySpin;
 use super::wait::WaitOptions;
 use super::waiter::Waiter;
 use crate::error::Error;
-use crate::expiry::sleep::Timeouts;
 use crate::signal::Signal;
 use crate::sys::clock::Timeout;
 
@@ -73,9 +72,9 @@ impl<'d, T: Target> WaitOperation<'d, T> {
 impl<'d, T: Target> Operation<'d> for WaitOperation<'d, T> {
     type Output = ();
 
-    fn timeout(&self) -> Option<(Timeout, Timeouts<'d>)> {
+    fn timeout(&self) -> Option<(Timeout, &'d Domain)> {
         let WaitState::Start { domain, options, .. } = &self.state else { return None };
-        options.timeout.map(|timeout| (timeout, domain.timeouts()))
+        options.timeout.map(|timeout| (timeout, *domain))
     }
 
     fn poll_for(self: Pin<&mut Self>, receiver: PollReceiver<'_>) -> Poll<Result<(), Error>> {
@@ -90,17 +89,13 @@ impl<'d, T: Target> Operation<'d> for WaitOperation<'d, T> {
         };
         // Before the bucket is locked: a waker's clone runs the embedder's code.
         let receiver = receiver.for_entry();
-        let queued = domain.lock_if_equal(target, expected).and_then(|matched| {
-            *state = WaitState::Begun(Waiter::new());
-            let WaitState::Begun(waiter) = state else { unreachable!("stored above") };
-            // SAFETY: as above.
-            let waiter = unsafe { Pin::new_unchecked(&*waiter) };
-            domain.queue(matched, waiter, &options, Signal::new(receiver))
-        });
-        match queued {
-            Ok(_) => Poll::Pending,
-            Err(error) => Poll::Ready(Err(error)),
-        }
+        let matched = domain.lock_if_equal(target, expected)?;
+        *state = WaitState::Begun(Waiter::new());
+        let WaitState::Begun(waiter) = state else { unreachable!("stored above") };
+        // SAFETY: as above.
+        let waiter = unsafe { Pin::new_unchecked(&*waiter) };
+        domain.queue(matched, waiter, &options, Signal::new(receiver))?;
+        Poll::Pending
     }
 
     fn may_spin(self: Pin<&mut Self>) -> Option<MaySpin<'_>> {
@@ -142,8 +137,7 @@ impl Domain {
         options: &WaitOptions,
         interrupt: &Interrupt,
     ) -> Result<(), Error> {
-        let deadline = options.timeout.map(|timeout| self.begin(timeout));
         let wait = pin!(WaitOperation::new(self, target, expected, options));
-        block_on(wait, self.platform(), &interrupt.sleeper, deadline.as_ref())
+        block_on(wait, self.platform(), &interrupt.sleeper)
     }
 }

@@ -1,6 +1,7 @@
 //! Interrupts, which end a thread's waits from outside, as a signal does.
 
 use crate::signal::sleeper::Sleeper;
+use crate::sys::setters::default_is_new;
 
 /// Ends a thread's waits from outside. A wait that is under way when it is raised, or begins while it is raised, ends with
 /// [`Error::Interrupted`](crate::Error::Interrupted) where it would sleep, even if the interrupt is [cleared](Self::clear)
@@ -11,11 +12,7 @@ pub struct Interrupt {
     pub(crate) sleeper: Sleeper,
 }
 
-impl Default for Interrupt {
-    fn default() -> Self {
-        Self::new()
-    }
-}
+default_is_new!(Interrupt);
 
 impl Interrupt {
     /// An interrupt that is not raised.

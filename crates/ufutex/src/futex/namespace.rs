@@ -5,17 +5,15 @@
 //! operation that meets a waiter of another one fails ([`Domain::is_of_namespace`]).
 
 use super::domain::Domain;
-use super::interrupt::Interrupt;
 use super::pi::PiGraph;
 use super::system::System;
-use super::task::{Named, TaskKind};
+use super::task::Named;
 use super::tids::Tids;
 use crate::error::Error;
 use crate::expiry::Driver;
 use crate::lock::Lock;
 use crate::sync::Ordering;
 use crate::sys::counted::Counted;
-use crate::sys::platform::PlatformRef;
 use crate::table::globals::Globals;
 
 /// A guest of one or several domains: its TIDs, as in pid_namespaces(7), and what its domains share in the engine.
@@ -86,7 +84,7 @@ impl PidNamespace {
     pub fn with_driver(system: &System, driver: &Driver) -> Result<Self, Error> {
         let number = system.inner.namespaces.fetch_add(1, Ordering::Relaxed);
         let (globals, driver) = (system.globals().another()?, driver.with_new_group()?);
-        let inner = Namespace::new(system.platform(), number, globals, driver, system.inner.pi.make_graph())?;
+        let inner = Namespace::new(number, globals, driver, system.config().pi.make_graph(&system.inner.pi))?;
         Ok(Self { inner, system: system.clone() })
     }
 
@@ -141,24 +139,18 @@ pub(super) fn leak_if_abandoned(namespace: &Counted<Namespace>, system: &System)
 }
 
 impl Namespace {
-    pub fn new(
-        on: PlatformRef,
-        number: u64,
-        globals: Globals,
-        driver: Driver,
-        graph: PiGraph,
-    ) -> Result<Counted<Self>, Error> {
-        let tasks = Lock::new(on, Tasks { by_tid: Tids::Empty, graph });
+    pub fn new(number: u64, globals: Globals, driver: Driver, graph: PiGraph) -> Result<Counted<Self>, Error> {
+        let tasks = Lock::new(globals.source.on, Tasks { by_tid: Tids::Empty, graph });
         Counted::new(|_| Self { number, tasks, globals, driver })
     }
 }
 
 impl Tasks {
     /// Adds a task of the domain with the number `space`. [`Error::Busy`] if another task has the TID; [`Error::NoMemory`].
-    pub fn add(&mut self, tid: u32, kind: TaskKind, space: u64) -> Result<Counted<Named>, Error> {
-        let id = self.graph.register(tid, kind)?;
-        let named =
-            Counted::new(|_| Named { space, robust_lists: Default::default(), interrupt: Interrupt::new(), id });
+    pub fn add(&mut self, tid: u32, is_kernel: bool, space: u64) -> Result<Counted<Named>, Error> {
+        let id = self.graph.register(tid)?;
+        let (robust_lists, interrupt) = Default::default();
+        let named = Counted::new(|_| Named { space, is_kernel, robust_lists, interrupt, id });
         let added = named.and_then(|named| self.by_tid.insert(tid, named.clone()).map(|()| named));
         if added.is_err() {
             self.graph.unregister(id);

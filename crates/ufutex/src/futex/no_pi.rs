@@ -2,7 +2,7 @@
 //! a lock.
 
 use super::priority::Priority;
-use super::task::{Task, TaskKind};
+use super::task::Task;
 use crate::error::Error;
 
 /// What `pi` keeps for systems, namespaces and domains: here nothing.
@@ -23,11 +23,11 @@ impl Absent {
         Ok(Self)
     }
 
-    pub fn make_graph(&self) -> PiGraph {
+    pub fn make_graph(&self, _pi: &Pi) -> PiGraph {
         Self
     }
 
-    pub fn register(&mut self, _tid: u32, _kind: TaskKind) -> Result<TaskId, Error> {
+    pub fn register(&mut self, _tid: u32) -> Result<TaskId, Error> {
         Ok(Self)
     }
 

@@ -8,7 +8,7 @@
 use super::key::{At, Key};
 use super::system::System;
 use crate::error::Error;
-use crate::sys::mem::{Access, Fault, Faults, UserMemory, Width};
+use crate::sys::mem::{Access, Fault, Faults, UserMemory, Width, check_access};
 
 /// `FUTEX_NO_NODE`: a near node is to be chosen.
 const NO_NODE: u32 = u32::MAX;
@@ -62,9 +62,7 @@ impl System {
         if !address.is_multiple_of(size) {
             return Err(Error::Invalid);
         }
-        if !memory.access_ok(address, size) {
-            return Err(Error::Fault);
-        }
+        check_access(memory, address, size)?;
         let by_policy = || if mpol { memory.policy_node(address).filter(|&node| self.has_node(node)) } else { None };
         if !numa {
             return Ok(by_policy());

@@ -194,10 +194,10 @@ impl Objects {
         self.chunks.get(made).ok_or(Error::NoMemory)?.get_or_make(places).map(drop)
     }
 
-    /// Takes the place if it is free. Returns its state.
+    /// Takes the place if it is free and has a generation left: no two objects have one number. Returns its state.
     fn try_take(&self, place: &ObjectPlace) -> Option<u64> {
         let state = place.state.load(Ordering::Relaxed);
-        if !can_be_taken(state) {
+        if state & TAKEN != 0 || state >> 1 >= 1 << GENERATION_BITS {
             return None;
         }
         place.state.compare_exchange(state, state | TAKEN, Ordering::Relaxed, Ordering::Relaxed).ok()?;
@@ -234,11 +234,6 @@ impl Drop for Objects {
 
 fn number_of(state: u64, index: u32) -> u64 {
     (state >> 1) << PLACE_BITS | u64::from(index)
-}
-
-/// Whether a place with this state is free, and has a generation left: no two objects have one number.
-fn can_be_taken(state: u64) -> bool {
-    state & TAKEN == 0 && state >> 1 < 1 << GENERATION_BITS
 }
 
 fn index_of(number: u64) -> u32 {

@@ -8,13 +8,14 @@ use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 
+use super::domain::Domain;
 use super::spin::MaySpin;
 use crate::error::Error;
-use crate::expiry::sleep::{Sleep, Timeouts};
+use crate::expiry::sleep::Sleep;
 pub use crate::signal::sleeper::Cause;
 use crate::signal::sleeper::Sleeper;
 use crate::signal::{GuardedWaker, Receiver};
-use crate::sys::clock::{Clock, Deadline, Timeout};
+use crate::sys::clock::{Clock, Timeout};
 use crate::sys::counted::Counted;
 use crate::sys::platform::PlatformRef;
 
@@ -30,7 +31,7 @@ impl PollReceiver<'_> {
     pub(super) fn for_entry(self) -> Receiver {
         match self {
             Self::Thread(sleeper) => Receiver::Sleeper(sleeper.into()),
-            Self::Task(waker) => Receiver::Waker(GuardedWaker::of(waker)),
+            Self::Task(waker) => Receiver::Waker(GuardedWaker::of(waker.clone())),
         }
     }
 }
@@ -39,8 +40,8 @@ impl PollReceiver<'_> {
 pub trait Operation<'d> {
     type Output;
 
-    /// The timeout, and what watches it, of an operation that has not begun. `None` if it has, or has no timeout.
-    fn timeout(&self) -> Option<(Timeout, Timeouts<'d>)>;
+    /// The timeout of an operation that has not begun, and the operation's domain. `None` if it has begun, or has no timeout.
+    fn timeout(&self) -> Option<(Timeout, &'d Domain)>;
 
     /// Begins the operation, or checks whether it can end. Not to be called again after it was ready.
     fn poll_for(self: Pin<&mut Self>, receiver: PollReceiver<'_>) -> Poll<Result<Self::Output, Error>>;
@@ -54,24 +55,20 @@ pub trait Operation<'d> {
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<Self::Output, Error>;
 }
 
+/// Blocks the calling thread until the operation has ended. Its timeout runs from this call on.
 pub(crate) fn block_on<'d, O: Operation<'d>>(
     mut operation: Pin<&mut O>,
     on: PlatformRef,
     sleeper: &Sleeper,
-    deadline: Option<&Deadline>,
 ) -> Result<O::Output, Error> {
-    let Some(_in_use) = sleeper.occupy(on) else {
-        return Err(Error::Busy);
-    };
+    let deadline = operation.timeout().map(|(timeout, domain)| domain.begin(timeout));
+    let _in_use = sleeper.occupy(on).ok_or(Error::Busy)?;
     loop {
         if let Poll::Ready(result) = operation.as_mut().poll_for(PollReceiver::Thread(sleeper)) {
             return result;
         }
-        let sleep = || sleeper.sleep(deadline).map_or(Ok(()), Err);
-        let woken = match operation.as_mut().may_spin() {
-            Some(may_spin) => may_spin.sleep(|ns| sleeper.spin(ns, deadline), sleep),
-            None => sleep(),
-        };
+        let sleep = || sleeper.sleep(deadline.as_ref()).map_or(Ok(()), Err);
+        let woken = MaySpin::sleep(operation.as_mut().may_spin(), |ns| sleeper.spin(ns, deadline.as_ref()), sleep);
         if let Err(cause) = woken {
             return operation.end_by(cause);
         }
@@ -107,17 +104,13 @@ pub(crate) fn end_if_over<'d, O: Operation<'d>>(
 #[must_use = "futures do nothing unless polled"]
 pub struct WaitFuture<'d, O: Operation<'d>> {
     /// `None` if the wait has ended.
-    operation: Option<O>,
+    pub(crate) operation: Option<O>,
     watch: TimeoutWatch<'d>,
 }
 
 impl<'d, O: Operation<'d>> WaitFuture<'d, O> {
     pub(super) fn new(operation: O) -> Self {
         Self { operation: Some(operation), watch: TimeoutWatch::new() }
-    }
-
-    pub(crate) fn operation(&mut self) -> Option<&mut O> {
-        self.operation.as_mut()
     }
 
     /// Ends the wait now. If what it waits for has come, that is the result. The future must not be polled afterwards.
@@ -192,16 +185,16 @@ impl<'d> TimeoutWatch<'d> {
     /// Whether the time, which runs from the first call with a timeout on, is up. If not, `waker` will be woken when it is.
     /// [`Error::NoMemory`]; [`Error::Invalid`] if there is no clock: without `std` and without an embedder's clocks.
     #[inline]
-    pub fn is_over(&mut self, timeout: Option<(Timeout, Timeouts<'d>)>, waker: &Waker) -> Result<bool, Error> {
+    pub fn is_over(&mut self, timeout: Option<(Timeout, &'d Domain)>, waker: &Waker) -> Result<bool, Error> {
         match (&self.0, timeout) {
             (Some(sleep), _) => Ok(sleep.is_over(waker)),
-            (None, Some((timeout, by))) => self.begin(timeout, by, waker),
+            (None, Some((timeout, domain))) => self.begin(timeout, domain, waker),
             (None, None) => Ok(false),
         }
     }
 
-    fn begin(&mut self, timeout: Timeout, by: Timeouts<'d>, waker: &Waker) -> Result<bool, Error> {
-        let driver = by.driver;
+    fn begin(&mut self, timeout: Timeout, domain: &'d Domain, waker: &Waker) -> Result<bool, Error> {
+        let driver = &domain.namespace().driver;
         let now = |clock: Clock| driver.inner.now(clock.into());
         let (clock, at) = match timeout {
             Timeout::At(clock, at) => (clock, at),
@@ -215,8 +208,8 @@ impl<'d> TimeoutWatch<'d> {
             return Ok(true);
         }
         // Cloned before memory is allocated, which a panic of the clone would leak.
-        let waker = GuardedWaker::of(waker);
-        let sleep = Sleep::new(by, clock.into(), waker)?;
+        let waker = GuardedWaker::of(waker.clone());
+        let sleep = Sleep::new(driver, &domain.sleeps, clock.into(), waker)?;
         // SAFETY: it stays in memory of its own, and disarms itself when it is dropped.
         unsafe { Pin::new_unchecked(&*sleep) }.begin(at, now);
         self.0 = Some(sleep);

@@ -1,34 +1,23 @@
 //! Two buckets locked at once, for operations on two words.
 
+use core::mem::ManuallyDrop;
+
 use super::domain::Domain;
 use super::place::Place;
-use crate::sys::platform::PlatformRef;
 use crate::table::bucket::{Bucket, Guard};
 use crate::table::live::{self, Locked, Second};
 use crate::table::tables::Global;
 
 /// The buckets of two words, which may be one.
 pub(super) struct Pair<'d> {
-    first: Locked<'d>,
+    /// The pair's drop drops it.
+    first: ManuallyDrop<Locked<'d>>,
     second: Option<Locked<'d>>,
-    // Last, so that it is dropped when both buckets have been unlocked.
-    yields: YieldLast,
-}
-
-/// Yields the CPU when it is dropped, if a contender slept on the second bucket's lock, and so probably lost its CPU to us.
-struct YieldLast(Option<PlatformRef>);
-
-impl Drop for YieldLast {
-    fn drop(&mut self) {
-        if let Some(on) = self.0 {
-            on.yield_now();
-        }
-    }
 }
 
 impl<'d> Pair<'d> {
     pub fn one(first: Locked<'d>) -> Self {
-        Self { first, second: None, yields: YieldLast(None) }
+        Self { first: ManuallyDrop::new(first), second: None }
     }
 
     pub fn are_two(&self) -> bool {
@@ -45,12 +34,16 @@ impl<'d> Pair<'d> {
 }
 
 impl Drop for Pair<'_> {
+    /// If a contender slept on the second bucket's lock, it has probably lost its CPU to this thread, which keeps it while the
+    /// first bucket is locked, and yields afterwards. If more threads than CPUs did nothing but lock pairs and never yielded, a
+    /// contender would get the lock only every few milliseconds.
     fn drop(&mut self) {
-        if let Some(second) = self.second.take() {
-            // This thread keeps its CPU while the first bucket is locked, and yields afterwards. If more threads than CPUs did
-            // nothing but lock pairs and never yielded, a contender would get the lock only every few milliseconds.
-            let is_contended = second.unlock_and_stay();
-            self.yields.0 = is_contended.then(|| self.first.bucket().on);
+        let on = self.first.bucket().on;
+        let is_contended = self.second.take().is_some_and(Locked::unlock_and_stay);
+        // SAFETY: the pair is being dropped, so nothing uses the guard any more.
+        unsafe { ManuallyDrop::drop(&mut self.first) };
+        if is_contended {
+            on.yield_now();
         }
     }
 }
@@ -65,7 +58,7 @@ impl Domain {
             }
             if let Some(mut pair) = self.with_second(self.lock_or_make(second), first) {
                 if let Some(first) = &mut pair.second {
-                    core::mem::swap(&mut pair.first, first);
+                    core::mem::swap(&mut *pair.first, first);
                 }
                 return pair;
             }
@@ -79,7 +72,7 @@ impl Domain {
             Second::Same => None,
             Second::Busy => return None,
         };
-        Some(Pair { first, second, yields: YieldLast(None) })
+        Some(Pair { first: ManuallyDrop::new(first), second })
     }
 
     pub(super) fn is_any_global(&self, pair: &mut Pair<'_>, first: &Place, second: &Place) -> bool {

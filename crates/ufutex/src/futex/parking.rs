@@ -101,7 +101,7 @@ impl ParkingLot {
         let transfers = locked.note_use(line);
         if !validate() {
             drop(locked);
-            self.note_transfers(transfers);
+            self.domain.note_transfers(transfers);
             return Parked::Invalid;
         }
         let signal = Signal::new(Receiver::Thread(self.domain.platform()));
@@ -117,7 +117,7 @@ impl ParkingLot {
         drop(locked);
         let leave = Otherwise::new(|| self.leave(&place));
         self.domain.note_waiter(new_chain, &queue);
-        self.note_transfers(transfers);
+        self.domain.note_transfers(transfers);
         let held = before_sleep(PlaceRef(NonNull::from(&place)));
         leave.disarm();
         let result = self.sleep(&place, deadline, timed_out);
@@ -132,11 +132,9 @@ impl ParkingLot {
         if !entry.signal.sleep(self.domain.platform(), deadline) {
             if let Some(mut guard) = self.lock_whole_queue(entry) {
                 // SAFETY: the guard proves that the entry is queued here, and its bucket locked.
-                let (key, hash) = unsafe {
-                    let key_and_hash = entry.node.key();
-                    guard.remove(place.node());
-                    key_and_hash
-                };
+                let (key, hash) = unsafe { entry.node.key() };
+                // SAFETY: as above.
+                unsafe { guard.remove(place.node()) };
                 let is_last = guard.first(key, hash).is_none();
                 timed_out(key.address as usize, is_last);
                 return Parked::TimedOut;
@@ -243,13 +241,6 @@ impl ParkingLot {
         let address = key as u64;
         let Hash { bits, line } = self.domain.hasher.hash(address, self.domain.private_salt);
         (Place { address, space: Space::Private, hash: bits }, line)
-    }
-
-    #[inline(always)]
-    fn note_transfers(&self, transfers: u32) {
-        if transfers != 0 {
-            self.domain.note_transfers(transfers);
-        }
     }
 }
 

@@ -32,17 +32,6 @@ pub(super) enum Space {
     Object(u64, Table),
 }
 
-impl Space {
-    /// Whether it is the space of private words of the domain with `private_space`, with or without a node.
-    pub(super) fn is_private_of(self, private_space: u64) -> bool {
-        match self {
-            Self::Private => true,
-            Self::Shared(space) => space == private_space | SPACE_ON_NODES,
-            Self::Object(..) => false,
-        }
-    }
-}
-
 pub(super) fn scope_of(key: TableKey) -> Scope {
     match key.space & SPACE_KIND {
         SPACE_OF_SHARED_ADDRESSES => Scope::AddressSpace,
@@ -51,6 +40,11 @@ pub(super) fn scope_of(key: TableKey) -> Scope {
         }
         _ => Scope::Private,
     }
+}
+
+/// Whether the key is that of a private word of the domain with `private_space`, with or without a node.
+pub(super) fn is_private_of(key: TableKey, private_space: u64) -> bool {
+    key.space == private_space || key.space == private_space | SPACE_ON_NODES
 }
 
 /// Whether the key belongs to the domain with `private_space`, but is never in that domain's own table.
@@ -135,11 +129,8 @@ impl Domain {
 
     pub(super) fn place_of(&self, key: TableKey, hash: u32) -> Place {
         let is_private = key.space == self.tables.space;
-        Place {
-            address: key.address,
-            space: if is_private { Space::Private } else { self.with_table(key.space) },
-            hash,
-        }
+        let space = if is_private { Space::Private } else { self.with_table(key.space) };
+        Place { address: key.address, space, hash }
     }
 
     pub(super) fn key(&self, place: &Place) -> TableKey {

@@ -8,7 +8,7 @@ use super::domain::Domain;
 use super::entry::{Entry, Moment, PIECE, PendingWakes, Room};
 use super::key::{Key, Target};
 use super::pair::Pair;
-use super::place::{Place, Space};
+use super::place::{Place, Space, is_private_of};
 use super::wake::{Marker, Piece, notify_taken, wanted};
 use crate::error::Error;
 use crate::sys::mem::{Access, Fault, Faults};
@@ -110,24 +110,17 @@ impl Domain {
         most: Requeue,
     ) -> Result<Requeued, Error> {
         let [source, target] = places;
+        let keys = [self.key(&source), self.key(&target)];
         // Waiters of a shared word may belong to another domain, whose entries must not be in this domain's table.
-        let to_own = target.is_private() && !source.space.is_private_of(self.tables.space);
+        let to_own = target.is_private() && !is_private_of(keys[0], self.tables.space);
         // Waiters of a shared object may belong to another namespace. This one's tables may be gone before them.
         let is_of_object = |place: &Place| matches!(place.space, Space::Object(..));
         let to_namespace = is_of_object(&source) && !is_of_object(&target);
         if to_own || to_namespace {
             return Err(Error::Invalid);
         }
-        let keys = [self.key(&source), self.key(&target)];
-        let mut requeuing = Requeuing {
-            domain: self,
-            places,
-            keys,
-            most,
-            done: Requeued::default(),
-            new_chain: None,
-            met_lock_waiter: false,
-        };
+        let (done, new_chain) = (Requeued::default(), None);
+        let mut requeuing = Requeuing { domain: self, places, keys, most, done, new_chain, met_lock_waiter: false };
         let mut room = Room::default();
         let (mut pair, at_once) = room.lock(None, &lock, |pair| {
             let is_long = (most.wake > PIECE || most.requeue > PIECE) && self.is_any_global(pair, &source, &target);

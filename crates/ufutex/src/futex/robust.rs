@@ -8,7 +8,7 @@ use super::task::Task;
 use super::word;
 use crate::error::Error;
 use crate::sync::Ordering;
-use crate::sys::mem::{Access, Fault, Faults, UserMemory, Width};
+use crate::sys::mem::{Access, Fault, Faults, UserMemory, Width, check_access};
 use core::num::NonZeroU32;
 
 /// The width of the pointers in a robust list.
@@ -155,9 +155,7 @@ impl<M: UserMemory + ?Sized> ListWalk<'_, M> {
     }
 
     fn pointer(&self, address: u64) -> Result<u64, Fault> {
-        if !self.memory.access_ok(address, self.pointers.bytes()) {
-            return Err(Fault);
-        }
+        check_access(self.memory, address, self.pointers.bytes())?;
         let mut bytes = [0; 8];
         self.memory.read(address, &mut bytes[..self.pointers.bytes() as usize])?;
         Ok(u64::from_le_bytes(bytes))

@@ -45,14 +45,11 @@ const SEATS: usize = 31;
 
 const SHARDS: usize = 8;
 
-pub(crate) struct Seats {
-    on: PlatformRef,
-    /// Made for the first thread that sleeps.
-    shards: Lazy<[SeatShard; SHARDS]>,
-}
+/// The seats of a system, made for the first thread that sleeps.
+pub(super) type Seats = Lazy<[SeatShard; SHARDS]>;
 
 #[repr(align(64))]
-struct SeatShard {
+pub(super) struct SeatShard {
     free: Lock<Free>,
     /// The seats that were given back while the shard was locked, linked as the free ones are. Null if there are none.
     returned: AtomicPtr<Seat>,
@@ -67,17 +64,13 @@ struct Free {
 unsafe impl Send for Free {}
 
 impl Seats {
-    pub fn new(on: PlatformRef) -> Self {
-        Self { on, shards: Lazy::new() }
-    }
-
     /// A free seat of that shard. `None` if the shard is locked, or there is no memory.
-    fn take(&self, shard: usize) -> Option<TakenSeat<'_>> {
+    fn take(&self, on: PlatformRef, shard: usize) -> Option<TakenSeat<'_>> {
         let make = |_| SeatShard {
-            free: Lock::new(self.on, Free { first: ptr::null_mut(), chunks: ptr::null_mut() }),
+            free: Lock::new(on, Free { first: ptr::null_mut(), chunks: ptr::null_mut() }),
             returned: AtomicPtr::new(ptr::null_mut()),
         };
-        let shard = &self.shards.get_or_make(|| Ok(core::array::from_fn(make))).ok()?[shard];
+        let shard = &self.get_or_make(|| Ok(core::array::from_fn(make))).ok()?[shard];
         let (seat, member) = shard.free.try_lock()?.with(|free| free.take(&shard.returned))?;
         Some(TakenSeat { shard, seat, member })
     }
@@ -181,12 +174,11 @@ impl Domain {
     ) -> Result<(), Error> {
         let hash = matched.place.hash;
         let queue_and_sleep = |waiter: Pin<&Waiter<'d>>, member: Option<Members>| {
-            let receiver = member.map_or(Receiver::Thread(self.platform()), Receiver::Member);
-            let queued =
-                Queued::new(self.queue(matched, waiter, options, Signal::new(receiver))?, deadline, Some(hash));
+            let signal = Signal::new(member.map_or(Receiver::Thread(self.platform()), Receiver::Member));
+            let queued = Queued::new(self.queue(matched, waiter, options, signal)?, deadline, Some(hash));
             queued.finish_in(member)
         };
-        let Some(taken) = self.system.inner.seats.take(thread_shard(SHARDS)) else {
+        let Some(taken) = self.system.inner.seats.take(self.platform(), thread_shard(SHARDS)) else {
             return queue_and_sleep(core::pin::pin!(Waiter::new()).into_ref(), None);
         };
         let member = self.platform().wakes_by_bits().then_some(taken.member);
@@ -247,7 +239,7 @@ mod tests {
                 let matched = domain.lock_if_equal(&&word, 0)?;
                 let signal = Signal::new(Receiver::Member(member));
                 let waiter = domain.queue(matched, waiter.into_ref(), &crate::WaitOptions::new(), signal)?;
-                Queued::new(waiter, None, None).finish_in(Some(member))
+                Queued::new(waiter, None, Some(0)).finish_in(Some(member))
             });
             disturb(member, &thread, 100);
             while domain.wake(&word, 1) == 0 {
@@ -259,8 +251,8 @@ mod tests {
 
     #[test]
     fn seats_are_apart_and_used_again() {
-        let seats = Seats::new(PlatformRef::HOST);
-        let take = || seats.take(3).expect("there is memory, and no other thread");
+        let seats = Seats::new();
+        let take = || seats.take(PlatformRef::HOST, 3).expect("there is memory, and no other thread");
         let taken: Vec<_> = (0..100).map(|_| take()).collect();
         let mut addresses: Vec<_> = taken.iter().map(|taken| taken.seat.addr().get()).collect();
         addresses.sort_unstable();
@@ -274,13 +266,13 @@ mod tests {
 
     #[test]
     fn no_thread_waits_for_a_shard() {
-        let seats = Seats::new(PlatformRef::HOST);
-        let seat = seats.take(3).expect("there is memory");
+        let seats = Seats::new();
+        let seat = seats.take(PlatformRef::HOST, 3).expect("there is memory");
         let holder = seat.shard.free.lock();
-        assert!(seats.take(3).is_none(), "the shard's holder may have lost its CPU");
+        assert!(seats.take(PlatformRef::HOST, 3).is_none(), "the shard's holder may have lost its CPU");
         drop(seat);
         drop(holder);
-        assert!(seats.take(3).is_some());
+        assert!(seats.take(PlatformRef::HOST, 3).is_some());
     }
 
     fn chunks(shard: &SeatShard) -> usize {
@@ -293,10 +285,11 @@ mod tests {
 
     #[test]
     fn seat_that_is_given_back_while_its_shard_is_locked_is_used_again() {
-        let seats = Seats::new(PlatformRef::HOST);
+        let seats = Seats::new();
         for _ in 0..10 {
             // More than a chunk has, and given back in two parts.
-            let mut taken: Vec<_> = (0..SEATS + 9).map(|_| seats.take(3).expect("there is memory")).collect();
+            let mut taken: Vec<_> =
+                (0..SEATS + 9).map(|_| seats.take(PlatformRef::HOST, 3).expect("there is memory")).collect();
             let shard = taken[0].shard;
             let holder = shard.free.lock();
             taken.truncate(20);
@@ -304,20 +297,20 @@ mod tests {
             drop(taken);
             assert_eq!(chunks(shard), 2);
         }
-        let others = seats.shards.get().expect("they were made").iter().filter(|shard| chunks(shard) != 0);
+        let others = seats.get().expect("they were made").iter().filter(|shard| chunks(shard) != 0);
         assert_eq!(others.count(), 1);
     }
 
     #[test]
     fn threads_of_one_shard_need_no_more_seats_than_they_use() {
         const TIMES: usize = if cfg!(miri) { 100 } else { 100_000 };
-        let seats = Seats::new(PlatformRef::HOST);
+        let seats = Seats::new();
         std::thread::scope(|scope| {
             for _ in 0..4 {
-                scope.spawn(|| (0..TIMES).for_each(|_| drop(seats.take(3))));
+                scope.spawn(|| (0..TIMES).for_each(|_| drop(seats.take(PlatformRef::HOST, 3))));
             }
         });
-        let made: usize = seats.shards.get().expect("they were made").iter().map(chunks).sum();
+        let made: usize = seats.get().expect("they were made").iter().map(chunks).sum();
         assert_eq!(made, 1);
     }
 }

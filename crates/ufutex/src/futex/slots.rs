@@ -10,7 +10,7 @@ use crate::sys::platform::PlatformRef;
 use crate::sys::unwind::Otherwise;
 use crate::table::MAX_SLOTS_LOG2;
 use crate::table::live;
-use crate::table::size::Policy;
+use crate::table::size::{self, Policy};
 use crate::table::store::TableStore;
 use crate::table::tables::Current;
 
@@ -58,10 +58,6 @@ impl Control {
     /// Whether the size policy is active: no size has been set, and the table is not immutable.
     pub(super) fn is_automatic(&self) -> bool {
         self.flags.load(Ordering::Relaxed) == 0
-    }
-
-    pub(super) fn threads(&self) -> usize {
-        self.threads.load(Ordering::Relaxed) as usize
     }
 }
 
@@ -119,12 +115,8 @@ impl Domain {
             return Err(Error::Busy);
         }
         // Before the resize lock is taken: a growth that is decided under that lock later sees the flag.
-        let before = self.control.set(CUSTOM);
-        let give_back = Otherwise::new(|| {
-            if before & CUSTOM == 0 {
-                self.control.flags.fetch_and(!CUSTOM, Ordering::Relaxed);
-            }
-        });
+        let added = CUSTOM & !self.control.set(CUSTOM);
+        let give_back = Otherwise::new(|| _ = self.control.flags.fetch_and(!added, Ordering::Relaxed));
         live::resize(&self.tables, slots_log2)?;
         give_back.disarm();
         Ok(())
@@ -165,11 +157,17 @@ impl Domain {
             return;
         }
         let _request = self.control.requests.lock();
-        let wanted = self.threads_log2(self.control.threads());
+        let wanted = self.threads_log2();
         if self.control.is_automatic() && (1..1 << wanted).contains(&self.slots()) {
             // Takes all steps: the caller starts a thread or makes the first table, which takes long in any case.
             let _done = live::resize(&self.tables, Some(wanted));
         }
+    }
+
+    /// log2 of the number of slots that [`Policy::Threads`] wants for the largest number of threads noted so far.
+    pub(super) fn threads_log2(&self) -> u32 {
+        let (globals, threads) = (self.system.globals(), self.control.threads.load(Ordering::Relaxed) as usize);
+        size::for_threads(threads, globals.cpus(), 1 << globals.wanted_log2()).min(self.system.config().max_log2())
     }
 
     /// `prctl(PR_FUTEX_HASH, op, slots, flags)` for this domain, with the kernel's numbers. Returns at least 0, or `-errno`. If
@@ -185,15 +183,13 @@ impl Domain {
     /// assert_eq!(domain.prctl_futex_hash(2, 0, 0), 32);
     /// ```
     pub fn prctl_futex_hash(&self, op: u64, slots: u64, flags: u64) -> isize {
-        match op {
-            SET_SLOTS => match self.prctl_set_slots(slots, flags) {
-                Ok(()) => 0,
-                Err(error) => -(error.errno() as isize),
-            },
-            GET_SLOTS => self.slots() as isize,
-            GET_IMMUTABLE => self.is_immutable().into(),
-            _ => -(Error::Invalid.errno() as isize),
-        }
+        let result = match op {
+            SET_SLOTS => self.prctl_set_slots(slots, flags).map(|()| 0),
+            GET_SLOTS => Ok(self.slots() as isize),
+            GET_IMMUTABLE => Ok(self.is_immutable().into()),
+            _ => Err(Error::Invalid),
+        };
+        result.unwrap_or_else(|error| -(error.errno() as isize))
     }
 
     fn prctl_set_slots(&self, slots: u64, flags: u64) -> Result<(), Error> {

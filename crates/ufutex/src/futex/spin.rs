@@ -18,7 +18,7 @@ use crate::sys::unwind::Otherwise;
 const RECORDS: usize = 64;
 
 /// A domain's records of its waits. A word's hash picks one, which the word may share with others.
-pub(super) struct Spins([AtomicU64; RECORDS]);
+pub(super) type Spins = [AtomicU64; RECORDS];
 
 // In nanoseconds.
 
@@ -105,15 +105,9 @@ impl Record {
     }
 }
 
-impl Spins {
-    pub fn new() -> Self {
-        Self(core::array::from_fn(|_| AtomicU64::new(0)))
-    }
-
-    /// All bits of the hash count: neighbours differ in some, and the words of a node may have the lowest in common.
-    fn record(&self, hash: u32) -> &AtomicU64 {
-        &self.0[(hash.wrapping_mul(0x9e37_79b9) >> 26) as usize & (RECORDS - 1)]
-    }
+/// All bits of the hash count: neighbours differ in some, and the words of a node may have the lowest in common.
+fn record_of(spins: &Spins, hash: u32) -> &AtomicU64 {
+    &spins[(hash.wrapping_mul(0x9e37_79b9) >> 26) as usize & (RECORDS - 1)]
 }
 
 /// Takes one of `permits` until the result is dropped. `None` if all are taken.
@@ -155,13 +149,19 @@ impl Domain {
 }
 
 impl MaySpin<'_> {
-    /// Sleeps by `sleep`, which returns `Ok` if a wake has come. If earlier waits suggest that it pays, the thread spins first, by
-    /// `spin`, which takes a number of nanoseconds. `sleep` is called in any case: if the spin saw the wake it returns at once.
-    pub fn sleep<E>(self, spin: impl Fn(u64) -> Watched, sleep: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
-        let spun = self.spin(&spin);
+    /// Sleeps by `sleep`, which returns `Ok` if a wake has come. If the wait may spin, and earlier waits suggest that it pays,
+    /// the thread spins first, by `spin`, which takes a number of nanoseconds. `sleep` is called in any case: if the spin saw
+    /// the wake it returns at once.
+    pub fn sleep<E>(
+        may_spin: Option<Self>,
+        spin: impl Fn(u64) -> Watched,
+        sleep: impl FnOnce() -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Some(this) = may_spin else { return sleep() };
+        let spun = this.spin(&spin);
         let result = sleep();
         if let Some((record, began, watched)) = spun {
-            self.note(record, began, watched, result.is_ok());
+            this.note(record, began, watched, result.is_ok());
         }
         result
     }
@@ -176,7 +176,8 @@ impl MaySpin<'_> {
         if permits == 0 || !on.may_spin() {
             return None;
         }
-        let record = domain.spins.get_or_make(|| Ok(Spins::new())).ok()?.record(self.hash);
+        let spins = domain.spins.get_or_make(|| Ok(core::array::from_fn(|_| AtomicU64::new(0)))).ok()?;
+        let record = record_of(spins, self.hash);
         let (limit, began) = (Record::begin(record, longest)?, on.monotonic_ns()?);
         if self.is_first {
             let watched = spin(longest);
@@ -209,8 +210,11 @@ impl MaySpin<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::futex::config::SystemConfig;
+    use crate::futex::config::{DomainOptions, SystemConfig};
     use crate::futex::system::System;
+    use crate::sync::AtomicU32;
+    use crate::sys::platform::tests::Given;
+    use core::time::Duration;
     use std::cell::Cell;
 
     const LONGEST: u64 = 200_000;
@@ -321,15 +325,16 @@ mod tests {
     }
 
     fn domain() -> Domain {
-        Domain::new(&System::with_config(SystemConfig::new().cpus(2)).expect("a configuration"))
+        Domain::new(&system(SystemConfig::new().cpus(2)))
     }
 
     fn wait(domain: &Domain, spin: impl Fn(u64) -> Watched, woken: Result<(), ()>) {
-        let _as_sleep_says = MaySpin { domain, longest: 10_000, hash: 0, is_first: false }.sleep(spin, || woken);
+        let may_spin = MaySpin { domain, longest: 10_000, hash: 0, is_first: false };
+        let _as_sleep_says = MaySpin::sleep(Some(may_spin), spin, || woken);
     }
 
     fn failures(domain: &Domain) -> u64 {
-        domain.spins.get().map_or(0, |spins| Record::load(spins.record(0)).failures)
+        domain.spins.get().map_or(0, |spins| Record::load(record_of(spins, 0)).failures)
     }
 
     #[test]
@@ -349,6 +354,36 @@ mod tests {
         }
     }
 
+    fn system(config: SystemConfig) -> System {
+        System::with_config(config).expect("a configuration")
+    }
+
+    #[test]
+    fn no_thread_spins_with_one_cpu_or_on_a_platform_that_does_not_want_it() {
+        for config in [SystemConfig::new().cpus(1), SystemConfig::new().cpus(2).platform::<Given>()] {
+            let domain = Domain::new(&system(config));
+            wait(&domain, |_| panic!("it spins"), Ok(()));
+        }
+    }
+
+    #[test]
+    fn waits_may_spin_if_the_options_say_so_and_first_waiters_on_the_host_always() {
+        let (host, given) = (system(SystemConfig::new()), system(SystemConfig::new().platform::<Given>()));
+        for (system, is_host) in [(&host, true), (&given, false)] {
+            for spin in [Duration::ZERO, Duration::from_nanos(1)] {
+                let domain = Domain::with_options(system, DomainOptions::new().spin(spin));
+                let may = !spin.is_zero();
+                assert_eq!(
+                    (domain.may_spin(0).is_some(), domain.may_spin_for(&&AtomicU32::new(0)).is_some()),
+                    (may, may)
+                );
+                #[cfg(feature = "pi")]
+                assert_eq!(domain.first_waiter_may_spin(0).is_some(), may || is_host);
+                let _without_pi = is_host;
+            }
+        }
+    }
+
     #[cfg(feature = "pi")]
     #[test]
     fn first_waiter_of_a_lock_spins_in_one_piece_and_again_if_it_lost_its_cpu() {
@@ -363,7 +398,7 @@ mod tests {
                 spun.set(spun.get() + 1);
                 watched
             };
-            let _ = domain.first_waiter_may_spin(0).expect("the host's platform").sleep(spin, || Ok::<(), ()>(()));
+            let _ = MaySpin::sleep(domain.first_waiter_may_spin(0), spin, || Ok::<(), ()>(()));
             assert_eq!((spun.get(), failures(&domain)), (spins, has_failed), "{watched:?}");
         }
     }
@@ -387,9 +422,9 @@ mod tests {
 
     #[test]
     fn words_side_by_side_and_words_of_a_node_have_records_of_their_own() {
-        let spins = Spins::new();
+        let spins: Spins = core::array::from_fn(|_| AtomicU64::new(0));
         for step in [1 << 10, 1 << 16] {
-            let records = (0..16u32).map(|i| core::ptr::from_ref(spins.record(i * step)).addr());
+            let records = (0..16u32).map(|i| core::ptr::from_ref(record_of(&spins, i * step)).addr());
             let apart = records.collect::<std::collections::BTreeSet<_>>().len();
             assert!(apart >= 10, "{apart} of 16");
         }

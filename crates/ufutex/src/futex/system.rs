@@ -82,8 +82,8 @@ impl System {
         let nodes = Nodes::new(config.topology.0.clone());
         let globals = Globals::new(Source { on, nodes: nodes.clone(), budget }, global_size)?;
         let pi = config.pi.resolve()?;
-        let driver = Driver::of(on, config.clocks.clone(), config.driver_thread.clone())?;
-        let own_namespace = Namespace::new(on, 0, globals, driver, pi.make_graph())?;
+        let driver = Driver::make(on, config.clocks.clone(), config.driver_thread.clone(), None)?;
+        let own_namespace = Namespace::new(0, globals, driver, config.pi.make_graph(&pi))?;
         let inner = Counted::new(|address| SystemInner {
             domains: AtomicU64::new(1),
             namespaces: AtomicU64::new(1),
@@ -94,7 +94,7 @@ impl System {
             own_namespace,
             pi,
             robust_lists_cut: AtomicU64::new(0),
-            seats: Seats::new(on),
+            seats: Seats::new(),
             spinners: AtomicU32::new(0),
             abandoned: AtomicU32::new(0),
         })?;

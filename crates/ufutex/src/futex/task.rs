@@ -46,18 +46,13 @@ pub struct Task {
 pub(crate) struct Named {
     /// The number of the task's domain.
     pub space: u64,
+    /// It is a thread of the kernel itself, whose locks no other task may wait for.
+    pub is_kernel: bool,
     /// The heads of its robust lists, by [`Pointers`](super::robust::Pointers); 0 for none. They order nothing.
     pub robust_lists: [AtomicU64; 2],
     pub interrupt: Interrupt,
     /// The task in its namespace's graph, until the [`Task`] is dropped, or for ever if a future of it was forgotten.
     pub id: TaskId,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TaskKind {
-    Guest,
-    /// A thread of the kernel itself, whose locks no other task may wait for.
-    Kernel,
 }
 
 impl Domain {
@@ -69,7 +64,7 @@ impl Domain {
     /// # Errors
     /// [`Error::Invalid`] for any other number; [`Error::Busy`] if the TID is taken; [`Error::NoMemory`].
     pub fn task(&self, tid: u32) -> Result<Task, Error> {
-        self.make_task(tid, TaskKind::Guest)
+        self.make_task(tid, false)
     }
 
     /// Raises the [interrupt](Task::interrupt) of each task of the domain, as a kernel signals all threads of a process that is
@@ -104,11 +99,11 @@ impl Domain {
         }
     }
 
-    pub(super) fn make_task(&self, tid: u32, kind: TaskKind) -> Result<Task, Error> {
+    pub(super) fn make_task(&self, tid: u32, is_kernel: bool) -> Result<Task, Error> {
         if tid == 0 || tid > TID_MASK {
             return Err(Error::Invalid);
         }
-        let named = self.namespace().tasks.lock().with(|tasks| tasks.add(tid, kind, self.tables.space))?;
+        let named = self.namespace().tasks.lock().with(|tasks| tasks.add(tid, is_kernel, self.tables.space))?;
         Ok(Task {
             system: self.system.clone(),
             namespace: self.namespace.clone(),

@@ -4,9 +4,10 @@ use core::num::NonZeroU32;
 
 use super::domain::Domain;
 use super::key::Target;
-use super::priority::NORMAL;
+use super::priority::{NORMAL, Priority};
 use crate::error::Error;
-use crate::sys::clock::{Deadline, Timeout};
+use crate::sys::clock::Timeout;
+use crate::sys::setters::{default_is_new, setters};
 
 /// The options of a wait: timeout, bitset, priority.
 ///
@@ -21,11 +22,7 @@ pub struct WaitOptions {
     pub(crate) priority: u8,
 }
 
-impl Default for WaitOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
+default_is_new!(WaitOptions);
 
 impl WaitOptions {
     /// No timeout, any wake, no real-time priority.
@@ -55,22 +52,16 @@ impl WaitOptions {
         self
     }
 
-    /// Only a wake whose bitset has a bit in common with this one wakes the waiter: `FUTEX_WAIT_BITSET`.
-    #[must_use]
-    pub const fn bitset(mut self, bitset: NonZeroU32) -> Self {
-        self.bitset = bitset;
-        self
+    setters! {
+        /// Only a wake whose bitset has a bit in common with this one wakes the waiter: `FUTEX_WAIT_BITSET`.
+        bitset: NonZeroU32 => bitset;
     }
 
     /// Sets the waiter's real-time priority, from 1 to 99 as for sched_setscheduler(2); more counts as 99. Waiters with a
     /// higher one are woken first, waiters without one, as with `0`, last.
     #[must_use]
     pub const fn realtime_priority(mut self, priority: u8) -> Self {
-        self.priority = match priority {
-            0 => NORMAL,
-            1..99 => NORMAL - 1 - priority,
-            _ => 0,
-        };
+        self.priority = Priority::realtime(priority).level();
         self
     }
 }
@@ -123,17 +114,17 @@ impl Domain {
     /// As for `wait`, and [`Error::TimedOut`].
     #[inline(always)]
     pub fn wait_with<T: Target>(&self, target: T, expected: T::Value, options: &WaitOptions) -> Result<(), Error> {
-        let deadline = options.timeout.map(|timeout| self.begin(timeout));
         if !target.can_hold(expected) {
             return Err(Error::Invalid);
         }
         let wait_path = self.wait_path;
         if wait_path.is_counted() {
-            return self.wait_and_count(&target, expected, options, deadline);
+            return self.wait_and_count(&target, expected, options);
         }
         if wait_path.has_early_return_uncounted() && target.load().is_ok_and(|value| value != expected) {
             return Err(Error::Again);
         }
+        let deadline = options.timeout.map(|timeout| self.begin(timeout));
         let matched = self.lock_and_compare(&target, expected)?;
         self.block(matched, options, deadline)
     }
@@ -141,13 +132,8 @@ impl Domain {
     /// As `wait_with`, if operations are counted. Not inlined, so that other waits are no slower.
     #[cold]
     #[inline(never)]
-    fn wait_and_count<T: Target>(
-        &self,
-        target: &T,
-        expected: T::Value,
-        options: &WaitOptions,
-        deadline: Option<Deadline>,
-    ) -> Result<(), Error> {
+    fn wait_and_count<T: Target>(&self, target: &T, expected: T::Value, options: &WaitOptions) -> Result<(), Error> {
+        let deadline = options.timeout.map(|timeout| self.begin(timeout));
         let matched = self.lock_if_equal(target, expected)?;
         self.block(matched, options, deadline)
     }

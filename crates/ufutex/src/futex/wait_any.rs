@@ -12,7 +12,6 @@ use super::spin::MaySpin;
 use super::wait::WaitOptions;
 use super::waiter::Waiter;
 use crate::error::Error;
-use crate::expiry::sleep::Timeouts;
 use crate::signal::Signal;
 use crate::signal::sleeper::Sleeper;
 use crate::sys::clock::Timeout;
@@ -48,11 +47,10 @@ impl Domain {
     /// As for [`wait_with`](Self::wait_with), for the first word that has an error, if no word before it has been woken by
     /// then. [`Error::Invalid`] for no words, or more than [`max_waitv`](crate::SystemConfig::max_waitv). [`Error::NoMemory`].
     pub fn wait_any<T: Target>(&self, words: &[(T, T::Value)], options: &WaitOptions) -> Result<usize, Error> {
-        let deadline = options.timeout.map(|timeout| self.begin(timeout));
         // Before `wait`, so that it is dropped after the wait.
         let sleeper = Sleeper::new();
         let wait = pin!(WaitAnyOperation::new(self, words, options));
-        block_on(wait, self.platform(), &sleeper, deadline.as_ref())
+        block_on(wait, self.platform(), &sleeper)
     }
 
     /// Whether one wait may wait for this many words. A refusal is counted.
@@ -80,9 +78,9 @@ impl Domain {
 impl<'d, T: Target, A: AsRef<[(T, T::Value)]>> Operation<'d> for WaitAnyOperation<'d, T, A> {
     type Output = usize;
 
-    fn timeout(&self) -> Option<(Timeout, Timeouts<'d>)> {
+    fn timeout(&self) -> Option<(Timeout, &'d Domain)> {
         let timeout = self.options.timeout.filter(|_| self.waiters.is_empty());
-        timeout.map(|timeout| (timeout, self.domain.timeouts()))
+        timeout.map(|timeout| (timeout, self.domain))
     }
 
     fn poll_for(self: Pin<&mut Self>, receiver: PollReceiver<'_>) -> Poll<Result<usize, Error>> {

@@ -12,6 +12,7 @@ use super::entry::Entry;
 use super::key::Target;
 use super::operation::PollReceiver;
 use super::place::Place;
+use super::spin::MaySpin;
 use super::wait::WaitOptions;
 use super::wake::{InPieces, Woken};
 use crate::error::Error;
@@ -21,6 +22,7 @@ use crate::sync::{UnsafeCell, wait_barrier};
 use crate::sys::clock::Deadline;
 use crate::sys::mem::{Access, Fault, Faults};
 use crate::sys::probe::probe;
+use crate::sys::setters::default_is_new;
 use crate::table::bucket::{Bucket, Guard};
 use crate::table::live::Locked;
 
@@ -89,11 +91,7 @@ pub struct Waiter<'d>(WaiterSlot<'d, Entry>);
 
 const _: () = assert!(size_of::<Waiter<'_>>() <= 128);
 
-impl Default for Waiter<'_> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
+default_is_new!(Waiter<'_>);
 
 impl Waiter<'_> {
     /// An idle waiter.
@@ -134,7 +132,7 @@ impl Waiter<'_> {
         }
         match receiver {
             PollReceiver::Task(waker) => {
-                if !self.set_receiver(Receiver::Waker(GuardedWaker::of(waker))) {
+                if !self.set_receiver(Receiver::Waker(GuardedWaker::of(waker.clone()))) {
                     // The wake wakes the previous waker, which may not be this task's any more. So make the task poll again.
                     waker.wake_by_ref();
                 }
@@ -322,11 +320,8 @@ impl Domain {
             return Err(Error::Invalid);
         }
         let matched = self.lock_if_equal(&target, expected)?;
-        let signal = Signal::new(Receiver::Lent(waker.into()));
-        // It does not spin: a wake that came meanwhile would still call the waker.
-        let mut queued = Queued::new(self.queue(matched, waiter.into_ref(), options, signal)?, None, None);
-        queued.by_waker = true;
-        Ok(queued)
+        let signal = Signal::new(Receiver::Lent(GuardedWaker::of(waker)));
+        Ok(Queued::new(self.queue(matched, waiter.into_ref(), options, signal)?, None, None))
     }
 
     /// Locks the bucket of `target` if the word holds `expected`: the first part of every wait. Also returns the word's place.
@@ -367,9 +362,7 @@ impl Domain {
                 Ok(value) if value == expected => return Ok(Matched { locked, place }),
                 Ok(_) => {
                     drop(locked);
-                    if transfers != 0 {
-                        self.note_transfers(transfers);
-                    }
+                    self.note_transfers(transfers);
                     return Err(Error::Again);
                 }
                 Err(Fault) => {
@@ -455,17 +448,17 @@ pub(super) struct Matched<'d> {
 pub struct Queued<'w, 'd> {
     waiter: Pin<&'w Waiter<'d>>,
     deadline: Option<Deadline>,
-    by_waker: bool,
     /// What `cancel` has returned. The waiter may be idle since.
     cancelled: Option<bool>,
-    /// The key's hash, if the thread may spin before it sleeps.
+    /// The key's hash: the thread may spin before it sleeps. `None` if a wake calls the waker of `prepare_with`: one that came
+    /// during a spin would still call it.
     spins: Option<u32>,
 }
 
 impl<'w, 'd> Queued<'w, 'd> {
     #[inline(always)]
     pub(super) fn new(waiter: Pin<&'w Waiter<'d>>, deadline: Option<Deadline>, spins: Option<u32>) -> Self {
-        Self { waiter, deadline, by_waker: false, cancelled: None, spins }
+        Self { waiter, deadline, cancelled: None, spins }
     }
 
     /// Whether a wake has come, which [`finish`](Self::finish) and [`cancel`](Self::cancel) receive, and the drop passes on.
@@ -502,14 +495,14 @@ impl<'w, 'd> Queued<'w, 'd> {
         if let Some(in_time) = self.cancelled {
             return if in_time { Err(Error::TimedOut) } else { Ok(()) };
         }
-        let (deadline, by_waker) = (self.deadline, self.by_waker);
+        let (deadline, spins) = (self.deadline, self.spins);
         let waiter = &*self.waiter;
         let Some((domain, Entry { signal, .. })) = waiter.0.busy() else { return Ok(()) };
         let on = domain.platform();
         let sleep = || {
             let in_group = member.map(|member| signal.sleep_in_group(member, deadline.as_ref()));
             // `Some(None)`: wakes of other members do not let it sleep there.
-            let changes = by_waker || in_group == Some(None);
+            let changes = spins.is_none() || in_group == Some(None);
             if changes && !waiter.set_receiver(Receiver::Thread(on)) {
                 // A wake has taken the entry, and wakes the former receiver and not this thread.
                 waiter.wait_for_waker();
@@ -518,10 +511,7 @@ impl<'w, 'd> Queued<'w, 'd> {
             if woken { Ok(()) } else { Err(()) }
         };
         let spin = |ns| signal.spin(on, ns, deadline.as_ref());
-        let woken = match self.spins.and_then(|hash| domain.may_spin(hash)) {
-            Some(may_spin) => may_spin.sleep(spin, sleep),
-            None => sleep(),
-        };
+        let woken = MaySpin::sleep(spins.and_then(|hash| domain.may_spin(hash)), spin, sleep);
         if woken.is_ok() {
             waiter.release();
             return Ok(());

@@ -11,7 +11,6 @@ use super::pair::Pair;
 use super::place::Place;
 use crate::error::Error;
 use crate::sync::wake_barrier;
-use crate::sys::platform::Section;
 use crate::sys::unwind::{Otherwise, call};
 use crate::table::bucket::{Bucket, Guard};
 use crate::table::hash::TableKey;
@@ -203,10 +202,12 @@ impl Domain {
     ) {
         loop {
             let Some(mut pair) = locked.take().or_else(lock) else { return };
-            let Some(first) = marker.next(pair.first()) else { return };
+            // SAFETY: the marker is ours. If it is queued, it is in the bucket that is locked as its key's.
+            let Some(first) = (unsafe { pair.first().resume(marker.node()) }) else { return };
             let (taken, next) = piece(&mut pair, first, pending.room().min(PIECE));
             if let Some(next) = next {
-                marker.keep(pair.first(), next);
+                // SAFETY: not queued: `resume` has taken it off. It is pinned, and leaves the queue in its drop.
+                unsafe { pair.first().pause(marker.node(), next) };
             }
             let section = self.platform().section();
             drop(pair);
@@ -242,19 +243,6 @@ impl<'d> Marker<'d> {
 
     fn node(&self) -> NonNull<Node> {
         NonNull::from(&self.entry).cast()
-    }
-
-    /// Takes the marker off the queue, and returns the waiter to go on with: the one behind the marker, or the key's first if
-    /// the marker was not queued. `bucket` has been locked as the key's. [`keep`](Self::keep) puts the marker back.
-    fn next(self: Pin<&Self>, bucket: &mut Guard<'_>) -> Option<NonNull<Node>> {
-        // SAFETY: the marker is ours. If it is queued, it is in the bucket that is locked as its key's.
-        unsafe { bucket.resume(self.node()) }
-    }
-
-    /// Queues the marker before `next`, a waiter of the key that is queued in `bucket`, unless that is the key's first.
-    fn keep(self: Pin<&Self>, bucket: &mut Guard<'_>, next: NonNull<Node>) {
-        // SAFETY: not queued: taken off by `next`, or never queued. It is pinned, and leaves the queue in its drop.
-        unsafe { bucket.pause(self.node(), next) };
     }
 }
 
@@ -303,7 +291,7 @@ impl Drop for Noted<'_> {
 /// Notifies waiters that have been taken, and for which there is `room`. The `section` began before the bucket was unlocked,
 /// and ends before a waker is called: a waiter that gives up waits no longer than it takes to notify these.
 #[inline(always)]
-pub(super) fn notify_taken(mut taken: Taken, room: Room, section: Section) {
+pub(super) fn notify_taken(mut taken: Taken, room: Room, section: Otherwise<impl FnOnce()>) {
     if taken.len() > 1 {
         return notify_several(taken, room, section);
     }
@@ -317,7 +305,7 @@ pub(super) fn notify_taken(mut taken: Taken, room: Room, section: Section) {
 }
 
 #[inline(never)]
-fn notify_several(taken: Taken, room: Room, section: Section) {
+fn notify_several(taken: Taken, room: Room, section: Otherwise<impl FnOnce()>) {
     let mut pending = PendingWakes::with(room);
     pending.notify(taken);
     drop(section);

@@ -9,7 +9,6 @@ use super::place::Place;
 use super::wake::{InPieces, Noted, Woken};
 use crate::error::Error;
 use crate::sys::mem::{Access, Fault, Faults, Width};
-use crate::table::list::Taken;
 
 /// The change that [`Domain::wake_op`] makes to the second word, and the condition on which it wakes that word's waiters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -148,11 +147,8 @@ impl Domain {
                 let pick = |count| self.pick(NonZeroU32::MAX, count, None);
                 let first = pair.first().take(keys[0], places[0].hash, wants[0], pick(count));
                 noted.woken.add(&first, || None);
-                let second = if both && !first.was_stopped {
-                    pair.second().take(keys[1], places[1].hash, wants[1], pick(second_count))
-                } else {
-                    Taken::default()
-                };
+                let limit = if both && !first.was_stopped { wants[1] } else { 0 };
+                let second = pair.second().take(keys[1], places[1].hash, limit, pick(second_count));
                 noted.woken.add(&second, || None);
                 let section = self.platform().section();
                 drop(pair);

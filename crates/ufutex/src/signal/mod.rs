@@ -76,11 +76,6 @@ impl PendingWake {
         matches!(self.0, Action::Nothing)
     }
 
-    /// Another `PendingWake` does its work.
-    pub(crate) fn disarm(mut self) {
-        self.0 = Action::Nothing;
-    }
-
     #[inline]
     pub(crate) fn members(&mut self) -> Option<&mut Members> {
         if let Action::WakeMembers(members) = &mut self.0 { Some(members) } else { None }
@@ -147,11 +142,7 @@ impl Signal {
             Receiver::Member(members) => {
                 // SAFETY: as above.
                 let before = unsafe { Parker::swap(&*state, WOKEN) };
-                return if before == SPINNING {
-                    PendingWake::NOTHING
-                } else {
-                    PendingWake(Action::WakeMembers(members))
-                };
+                return PendingWake(if before == SPINNING { Action::Nothing } else { Action::WakeMembers(members) });
             }
             // SAFETY: the sleeper's owner does not leave before it has seen the store below.
             Receiver::Sleeper(sleeper) => unsafe { PendingWake::of_thread(sleeper.as_ref().notify()) },
@@ -263,5 +254,23 @@ impl Signal {
         while !self.is_notified() {
             on.wait_for_holder(&mut round);
         }
+    }
+}
+
+#[cfg(all(test, feature = "std"))]
+mod tests {
+    use super::*;
+    use crate::sys::platform::Watched;
+
+    #[test]
+    fn spinning_thread_sees_a_wake_and_nothing_else() {
+        const HOUR_NS: u64 = 3_600_000_000_000;
+        let signal = Signal::new(Receiver::Thread(PlatformRef::HOST));
+        let watched = signal.spin(PlatformRef::HOST, 1000, None);
+        assert!(matches!(watched, Watched::TimeIsUp | Watched::CpuIsLost) && !signal.is_woken());
+        // SAFETY: nothing else uses the signal.
+        drop(unsafe { Signal::wake(&raw const signal) });
+        assert_eq!(signal.spin(PlatformRef::HOST, HOUR_NS, None), Watched::DoneBefore);
+        assert!(signal.is_woken());
     }
 }

@@ -61,9 +61,7 @@ impl Sleeper {
         }
         // Relaxed: a waker takes the entry under the bucket's lock. An interrupt sees the store by `take_down` ([N]).
         self.on.store(on.into_raw(), Ordering::Relaxed);
-        Some(Otherwise::new(|| {
-            self.word.take_down(IN_USE | CLEARED); // [N]
-        }))
+        Some(Otherwise::new(|| _ = self.word.take_down(IN_USE | CLEARED))) // [N]
     }
 
     fn platform(&self) -> PlatformRef {

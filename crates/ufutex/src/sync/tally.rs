@@ -7,10 +7,6 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub struct Tally(AtomicU64);
 
 impl Tally {
-    pub const fn new() -> Self {
-        Self(AtomicU64::new(0))
-    }
-
     pub const fn of(n: u64) -> Self {
         Self(AtomicU64::new(n))
     }

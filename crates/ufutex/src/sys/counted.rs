@@ -73,6 +73,18 @@ impl<T: ?Sized> Counted<T> {
         let more = |n: usize| (n != 0).then(|| n + 1);
         handles.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Self { inner })
     }
+
+    #[cold]
+    #[inline(never)]
+    fn free(&mut self) {
+        self.inner().handles.load(Ordering::Acquire); // [L]
+        let layout = Layout::for_value(self.inner());
+        // SAFETY: the last handle; allocated like this. Only the value is dropped: others may still read the count (`upgrade`).
+        unsafe {
+            (&raw mut (*self.inner.as_ptr()).value).drop_in_place();
+            dealloc(self.inner.as_ptr().cast(), layout);
+        }
+    }
 }
 
 impl<T: ?Sized> Deref for Counted<T> {
@@ -97,20 +109,6 @@ impl<T: ?Sized> Drop for Counted<T> {
         // [L]: the thread that frees the value sees all uses of it. Pairs with the load below: no fence, for ThreadSanitizer.
         if self.inner().handles.fetch_sub(1, Ordering::Release) == 1 {
             self.free();
-        }
-    }
-}
-
-impl<T: ?Sized> Counted<T> {
-    #[cold]
-    #[inline(never)]
-    fn free(&mut self) {
-        self.inner().handles.load(Ordering::Acquire); // [L]
-        let layout = Layout::for_value(self.inner());
-        // SAFETY: the last handle; allocated like this. Only the value is dropped: others may still read the count (`upgrade`).
-        unsafe {
-            (&raw mut (*self.inner.as_ptr()).value).drop_in_place();
-            dealloc(self.inner.as_ptr().cast(), layout);
         }
     }
 }

@@ -42,10 +42,7 @@ impl<T> Lazy<T> {
     /// If there is no value, `value` makes it, unless another thread is faster. [`Error::NoMemory`] also after `give_up`.
     #[inline]
     pub fn get_or_make(&self, value: impl FnOnce() -> Result<T, Error>) -> Result<&T, Error> {
-        match self.get() {
-            Some(value) => Ok(value),
-            None => self.make(value),
-        }
+        self.get().map_or_else(|| self.make(value), Ok)
     }
 
     #[cold]

@@ -220,16 +220,7 @@ pub trait UserMemory {
             let word = rest.first_chunk().filter(|_| at.is_multiple_of(8));
             let (width, value) =
                 word.map_or((Width::U8, rest[0].into()), |word| (Width::U64, u64::from_le_bytes(*word)));
-            let mut current = 0;
-            retrying(
-                || {
-                    while let Err(now) = self.compare_exchange(at, width, current, value)? {
-                        current = now;
-                    }
-                    Ok(())
-                },
-                || self.fault_in(at, Access::Write),
-            )?;
+            store(self, at, width, value)?;
             rest = &rest[if word.is_some() { 8 } else { 1 }..];
         }
         Ok(())
@@ -259,6 +250,11 @@ pub trait UserMemory {
     }
 }
 
+/// [`Fault`] if the guest may not name these addresses.
+pub fn check_access<M: UserMemory + ?Sized>(memory: &M, address: u64, bytes: u64) -> Result<(), Fault> {
+    if memory.access_ok(address, bytes) { Ok(()) } else { Err(Fault) }
+}
+
 const FAULT_RETRIES: u32 = 1000;
 
 #[derive(Default)]
@@ -271,6 +267,18 @@ impl Faults {
         self.0 += 1;
         if self.0 > FAULT_RETRIES { Err(Fault) } else { fault_in() }
     }
+}
+
+/// Stores a word in one piece, and faults it in where necessary.
+pub fn store<M: UserMemory + ?Sized>(memory: &M, address: u64, width: Width, value: u64) -> Result<(), Fault> {
+    let mut current = 0;
+    let exchange = || {
+        while let Err(now) = memory.compare_exchange(address, width, current, value)? {
+            current = now;
+        }
+        Ok(())
+    };
+    retrying(exchange, || memory.fault_in(address, Access::Write))
 }
 
 fn retrying<R>(

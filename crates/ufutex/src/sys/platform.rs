@@ -8,6 +8,7 @@ use core::time::Duration;
 use super::clock::{Clock, Deadline, Timeout};
 use super::host;
 use super::park::ParkEnd;
+use super::unwind::Otherwise;
 
 /// What the engine needs of an operating system. An embedder whose threads are not the host's, such as a kernel, implements it
 /// and names it in [`SystemConfig::platform`](crate::SystemConfig::platform).
@@ -207,9 +208,9 @@ impl PlatformRef {
     }
 
     /// Has the calling thread keep its CPU until the result is dropped, if holders of locks do. It must not sleep meanwhile.
-    pub fn section(self) -> Section {
+    pub fn section(self) -> Otherwise<impl FnOnce()> {
         self.enter();
-        Section(self)
+        Otherwise::new(move || self.leave())
     }
 
     pub fn holders_keep_cpu(self) -> bool {
@@ -348,16 +349,6 @@ impl core::fmt::Debug for PlatformRef {
     }
 }
 
-#[must_use = "it ends when it is dropped"]
-pub struct Section(PlatformRef);
-
-impl Drop for Section {
-    #[inline(always)]
-    fn drop(&mut self) {
-        self.0.leave();
-    }
-}
-
 #[cfg(feature = "std")]
 impl Timeout {
     /// The point in time at which this timeout ends by the host's clock, if it begins now.
@@ -368,7 +359,7 @@ impl Timeout {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use core::cell::Cell;
     use std::thread_local;
@@ -378,7 +369,7 @@ mod tests {
         static CLOCK: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
     }
 
-    struct Given;
+    pub(crate) struct Given;
 
     impl Platform for Given {
         fn park(_: &AtomicU32, _: u32, _: Option<Deadline>) {}
@@ -402,7 +393,8 @@ mod tests {
             looks.set(looks.get() + 1);
             looks.get() == done_at
         };
-        let deadline = deadline.map(|ns| Deadline { clock: Clock::Monotonic, at: Duration::from_nanos(1_000_000 + ns) });
+        let deadline =
+            deadline.map(|ns| Deadline { clock: Clock::Monotonic, at: Duration::from_nanos(1_000_000 + ns) });
         (PlatformRef::of::<Given>().watch(ns, deadline.as_ref(), is_done), looks.get())
     }
 

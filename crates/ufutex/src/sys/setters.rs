@@ -1,4 +1,4 @@
-//! Methods of settings: each sets one field.
+//! What settings have in common: methods that set one field each, and `Default`.
 
 macro_rules! setters {
     ($($(#[$doc:meta])* $field:ident: $type:ty => $value:expr;)*) => {$(
@@ -11,4 +11,15 @@ macro_rules! setters {
     )*};
 }
 
-pub(crate) use setters;
+/// `Default` for types whose `new` has the default settings.
+macro_rules! default_is_new {
+    ($settings:ty) => {
+        impl Default for $settings {
+            fn default() -> Self {
+                Self::new()
+            }
+        }
+    };
+}
+
+pub(crate) use {default_is_new, setters};

@@ -47,7 +47,7 @@ pub trait Topology: Send + Sync {
 
     /// The source of memory for tables. Called when a system is made. Provided: the global allocator, which ignores nodes.
     fn memory(&self) -> &'static dyn NodeMemory {
-        &AnyMemory
+        &OneNode
     }
 }
 
@@ -68,11 +68,23 @@ pub unsafe trait NodeMemory: Sync {
     unsafe fn free(&self, memory: *mut u8, layout: Layout);
 }
 
-/// The global allocator's memory. On Linux a page lies on the node of the thread that touches it first.
-pub struct AnyMemory;
+/// A machine with one node, or one whose system lists none. Its memory is the global allocator's, which ignores nodes. On Linux a
+/// page lies on the node of the thread that touches it first.
+#[derive(Debug)]
+pub struct OneNode;
+
+impl Topology for OneNode {
+    fn nodes(&self) -> usize {
+        1
+    }
+
+    fn current_node(&self) -> u32 {
+        0
+    }
+}
 
 // SAFETY: the functions of `zeroed` promise the same.
-unsafe impl NodeMemory for AnyMemory {
+unsafe impl NodeMemory for OneNode {
     fn allocate(&self, layout: Layout, _node: u32) -> *mut u8 {
         zeroed::allocate(layout)
     }

@@ -42,21 +42,15 @@ impl<F: FnOnce()> Drop for Otherwise<F> {
 pub struct GuardedWaker(Option<Waker>);
 
 impl GuardedWaker {
-    /// Cloning runs the embedder's code: call this with nothing locked.
-    pub fn of(waker: &Waker) -> Self {
-        waker.clone().into()
+    /// A clone for it runs the embedder's code: make it with nothing locked.
+    pub fn of(waker: Waker) -> Self {
+        Self(Some(waker))
     }
 
     pub fn wake(mut self) {
         if let Some(waker) = self.0.take() {
             call(|| waker.wake());
         }
-    }
-}
-
-impl From<Waker> for GuardedWaker {
-    fn from(waker: Waker) -> Self {
-        Self(Some(waker))
     }
 }
 

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::error::Error;
-use crate::sys::mem::{Access, Fault, Faults, UserMemory, Width};
+use crate::sys::mem::{UserMemory, check_access};
 
 const NSEC_PER_SEC: u64 = 1_000_000_000;
 
@@ -57,9 +57,7 @@ pub fn time([seconds, nanoseconds]: [u64; 2]) -> Result<Duration, Error> {
 
 /// Reads bytes, at any alignment.
 pub fn read<M: UserMemory + ?Sized>(memory: &M, address: u64, bytes: &mut [u8]) -> Result<(), Error> {
-    if !memory.access_ok(address, bytes.len() as u64) {
-        return Err(Error::Fault);
-    }
+    check_access(memory, address, bytes.len() as u64)?;
     Ok(memory.read(address, bytes)?)
 }
 
@@ -72,21 +70,6 @@ pub fn read_words<M: UserMemory + ?Sized, const N: usize>(memory: &M, address: u
 
 /// Writes bytes, at any alignment.
 pub fn write<M: UserMemory + ?Sized>(memory: &M, address: u64, bytes: &[u8]) -> Result<(), Error> {
-    if !memory.access_ok(address, bytes.len() as u64) {
-        return Err(Error::Fault);
-    }
+    check_access(memory, address, bytes.len() as u64)?;
     Ok(memory.write(address, bytes)?)
-}
-
-/// Stores a word of 32 bits in one piece.
-pub fn store<M: UserMemory + ?Sized>(memory: &M, address: u64, value: u32) -> Result<(), Error> {
-    let mut faults = Faults::default();
-    let mut current = 0;
-    loop {
-        match memory.compare_exchange(address, Width::U32, current, value.into()) {
-            Ok(Ok(_)) => return Ok(()),
-            Ok(Err(now)) => current = now,
-            Err(Fault) => faults.resolve(|| memory.fault_in(address, Access::Write))?,
-        }
-    }
 }

@@ -13,7 +13,7 @@ use crate::futex::requeue::Requeue;
 use crate::futex::wake_op::{Compare, Modify, WakeOp};
 use crate::futex::word::Word;
 use crate::sys::clock::{Clock, Timeout};
-use crate::sys::mem::{Access, UserMemory, Width};
+use crate::sys::mem::{Access, UserMemory, Width, store};
 
 const WAIT: u32 = 0;
 const WAKE: u32 = 1;
@@ -35,12 +35,8 @@ const CLOCK_REALTIME: u32 = 256;
 /// also stores 0 in its word first. `uaddr2` points to the thread's `list_op_pending`, which the call clears.
 const ROBUST_UNLOCK: u32 = 512;
 
-const WAIT_PRIVATE: u32 = WAIT | PRIVATE_FLAG;
-const WAKE_PRIVATE: u32 = WAKE | PRIVATE_FLAG;
-const WAIT_BITSET_PRIVATE: u32 = WAIT_BITSET | PRIVATE_FLAG;
 /// Without a timeout the clock does not matter.
-const WAIT_BITSET_PRIVATE_REALTIME: u32 = WAIT_BITSET_PRIVATE | CLOCK_REALTIME;
-const WAKE_BITSET_PRIVATE: u32 = WAKE_BITSET | PRIVATE_FLAG;
+const WAIT_BITSET_REALTIME: u32 = WAIT_BITSET | CLOCK_REALTIME;
 
 impl Domain {
     /// Makes a system call if it is one of those that programs make most, and ends at once: futex(2), for a wake of a private
@@ -70,17 +66,18 @@ impl Domain {
         if number != Number::Futex {
             return None;
         }
-        let (op, val) = (op as u32, val as u32);
-        let bitset = match op {
-            WAIT_PRIVATE | WAKE_PRIVATE => NonZeroU32::MAX,
-            WAIT_BITSET_PRIVATE | WAIT_BITSET_PRIVATE_REALTIME | WAKE_BITSET_PRIVATE => NonZeroU32::new(val3 as u32)?,
+        // A call without the flag has it here, and is none of these.
+        let (command, val) = (op as u32 ^ PRIVATE_FLAG, val as u32);
+        let bitset = match command {
+            WAIT | WAKE => NonZeroU32::MAX,
+            WAIT_BITSET | WAIT_BITSET_REALTIME | WAKE_BITSET => NonZeroU32::new(val3 as u32)?,
             _ => return None,
         };
         // An address that is refused is left to `syscall`, which has the kernel's order of errors.
         if !uaddr.is_multiple_of(4) || !memory.access_ok(uaddr, 4) {
             return None;
         }
-        if matches!(op, WAKE_PRIVATE | WAKE_BITSET_PRIVATE) {
+        if matches!(command, WAKE | WAKE_BITSET) {
             let woken = self.try_wake_bitset(Address::at(uaddr), at_least_one(val), bitset);
             return Some(super::as_number(woken.map(|woken| woken as isize)));
         }
@@ -162,7 +159,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized> Syscall<'d, 't, 'm, M> {
                 let bitset = bitset?;
                 let word = self.word(args.uaddr, args.is_private, Access::Read)?;
                 if args.is_robust_unlock {
-                    arguments::store(self.memory, args.uaddr, 0)?;
+                    store(self.memory, args.uaddr, Width::U32, 0)?;
                     self.clear_pending(args.uaddr2)?;
                 }
                 let woken = self.domain.try_wake_bitset(word, at_least_one(args.val), bitset)?;

@@ -18,7 +18,6 @@ use core::time::Duration;
 use alloc::vec::Vec;
 
 use crate::error::Error;
-use crate::expiry::sleep::Timeouts;
 use crate::futex::domain::Domain;
 use crate::futex::future::WaitOperation;
 use crate::futex::operation::{Cause, Operation, PollReceiver, TimeoutWatch, block_on, end_if_over};
@@ -79,11 +78,10 @@ impl Domain {
         args: [u64; 6],
     ) -> isize {
         let call = core::pin::pin!(self.decode(task, memory, number, args));
-        let deadline = call.timeout().map(|timeout| self.begin(timeout));
         if let Calling::Done(result, _) = call.calling {
             return result;
         }
-        as_number(block_on(call, self.platform(), &task.interrupt().sleeper, deadline.as_ref()))
+        as_number(block_on(call, self.platform(), &task.interrupt().sleeper))
     }
 
     /// As [`syscall`](Self::syscall), as a future: for guest threads that are not threads of the host. If the operation does
@@ -194,7 +192,7 @@ impl<M: UserMemory + ?Sized> Calling<'_, '_, '_, M> {
     }
 }
 
-impl<M: UserMemory + ?Sized> Syscall<'_, '_, '_, M> {
+impl<'d, 'm, M: UserMemory + ?Sized> Syscall<'d, '_, 'm, M> {
     /// The timeout of the call, unless it has been [taken](Self::take_timeout).
     #[must_use]
     pub fn timeout(&self) -> Option<Timeout> {
@@ -279,19 +277,14 @@ impl<M: UserMemory + ?Sized> Syscall<'_, '_, '_, M> {
         sleep: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
         let on = self.domain.platform();
-        match self.may_spin() {
-            Some(may_spin) => may_spin.sleep(|ns| on.watch(ns, deadline, &is_woken), sleep),
-            None => sleep(),
-        }
+        MaySpin::sleep(self.may_spin(), |ns| on.watch(ns, deadline, &is_woken), sleep)
     }
 
     /// Ends the call now, if it has not ended. Returns its result, also if called again.
     pub fn end(self: Pin<&mut Self>, cause: Cause) -> isize {
         as_number(self.end_by(cause))
     }
-}
 
-impl<'d, 'm, M: UserMemory + ?Sized> Syscall<'d, '_, 'm, M> {
     fn word(&self, address: u64, is_private: bool, access: Access) -> Result<Word<'m, M>, Error> {
         if is_private { word::private(self.memory, address) } else { word::shared(self.memory, address, access) }
     }
@@ -333,8 +326,8 @@ impl<M: UserMemory + ?Sized> core::future::Future for Syscall<'_, '_, '_, M> {
 impl<'d, M: UserMemory + ?Sized> Operation<'d> for Syscall<'d, '_, '_, M> {
     type Output = isize;
 
-    fn timeout(&self) -> Option<(Timeout, Timeouts<'d>)> {
-        self.timeout.map(|timeout| (timeout, self.domain.timeouts()))
+    fn timeout(&self) -> Option<(Timeout, &'d Domain)> {
+        self.timeout.map(|timeout| (timeout, self.domain))
     }
 
     fn poll_for(self: Pin<&mut Self>, receiver: PollReceiver<'_>) -> Poll<Result<isize, Error>> {

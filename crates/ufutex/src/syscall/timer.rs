@@ -3,7 +3,7 @@
 use super::arguments::{self, Timespec, time};
 use super::{as_number, lower_half};
 use crate::error::Error;
-use crate::sys::mem::UserMemory;
+use crate::sys::mem::{UserMemory, check_access};
 use crate::timer::{Caller, CompatTimerCall, CpuClock, Expiry, Notify, Setting, TimerCall, TimerClock, Timers};
 
 /// `TIMER_ABSTIME`. Other flags are ignored.
@@ -72,7 +72,7 @@ impl Timers {
         [clock, event, id_at, ..]: [u64; 6],
     ) -> Result<isize, Error> {
         let notify = if event == 0 { None } else { Some(read_event(memory, event, layout)?) };
-        let clock = clock_of(clock as i32, caller)?.and_then(|clock| self.check_served(clock).map(|()| clock));
+        let clock = clock_of(clock as i32, caller)?.and_then(|clock| self.check_served(clock));
         let requested = if self.restores_ids() {
             let mut bytes = [0; 4];
             arguments::read(memory, id_at, &mut bytes)?;
@@ -80,11 +80,7 @@ impl Timers {
         } else {
             None
         };
-        let (clock, refusal) = clock.map_or_else(|error| (TimerClock::Monotonic, Err(error)), |clock| (clock, Ok(())));
-        self.make(requested, clock, notify, |id| {
-            arguments::write(memory, id_at, &id.to_le_bytes())?;
-            refusal
-        })?;
+        self.make(requested, clock, notify, |id| arguments::write(memory, id_at, &id.to_le_bytes()))?;
         Ok(0)
     }
 
@@ -105,11 +101,9 @@ impl Timers {
         let first = if flags & TIMER_ABSTIME != 0 { Expiry::At(value) } else { Expiry::After(value) };
         let id = id as i32;
         if old == 0 {
-            self.settime_unasked(id, first, interval)?;
-            return Ok(0);
+            return self.settime_unasked(id, first, interval).map(|()| 0);
         }
-        let before = self.settime(id, first, interval)?;
-        write_setting(memory, old, layout, before)
+        write_setting(memory, old, layout, self.settime(id, first, interval)?)
     }
 
     fn call_prctl(&self, [option, restore, rest @ ..]: [u64; 6]) -> Result<isize, Error> {
@@ -131,9 +125,7 @@ impl Timers {
 fn read_event<M: UserMemory + ?Sized>(memory: &M, at: u64, layout: Timespec) -> Result<Notify, Error> {
     /// The size of the struct. The kernel checks where all of it lies, and reads only the first part.
     const SIZE: u64 = 64;
-    if !memory.access_ok(at, SIZE) {
-        return Err(Error::Fault);
-    }
+    check_access(memory, at, SIZE)?;
     let (value, signal, notify, thread) = if layout == Timespec::Wide {
         let [value, how, thread, ..]: [u64; 8] = arguments::read_words(memory, at)?;
         (value, how as i32, (how >> 32) as i32, thread as i32)

@@ -250,13 +250,13 @@ mod tests {
     #[cfg(feature = "std")]
     #[test]
     fn buckets_of_a_table_are_on_its_platform() {
-        use crate::sys::topology::AnyMemory;
+        use crate::sys::topology::OneNode;
         use crate::table::store::{free, make};
         for on in [PlatformRef::HOST, PlatformRef::of::<crate::platform::AnyStd>()] {
-            let table = make(4, on, &AnyMemory, 0).expect("the memory is there");
+            let table = make(4, on, &OneNode, 0).expect("the memory is there");
             assert!((0..table.slots()).all(|slot| table.slot(slot).on.is_host() == on.is_host()));
             // SAFETY: made above, with the same memory, and used no more.
-            unsafe { free(table, &AnyMemory) };
+            unsafe { free(table, &OneNode) };
         }
     }
 

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::sync::{AtomicUsize, Ordering};
 use crate::sys::host::online;
 use crate::sys::lazy::Lazy;
-use crate::sys::topology::{AnyMemory, MAX_NODES, Nodes};
+use crate::sys::topology::{MAX_NODES, Nodes, OneNode};
 
 const NODE_BITS: u32 = MAX_NODES.ilog2();
 const NODE: u32 = (1 << NODE_BITS) - 1;
@@ -68,7 +68,7 @@ impl Globals {
             // Only so large a number needs to know the host's nodes now.
             size.log2(source.nodes.topology().nodes())?;
         }
-        let small = make(MIN_SLOTS_LOG2, source.on, &AnyMemory, 0).ok_or(Error::NoMemory)?;
+        let small = make(MIN_SLOTS_LOG2, source.on, &OneNode, 0).ok_or(Error::NoMemory)?;
         make_all_live(small);
         let globals = Self { by_node: Lazy::new(), small, source, size, cpus: AtomicUsize::new(size.cpus) };
         if !is_host {
@@ -189,7 +189,7 @@ impl Globals {
 impl Drop for Globals {
     fn drop(&mut self) {
         // SAFETY: made in this memory, and no thread uses the tables any more.
-        unsafe { free(self.small, &AnyMemory) };
+        unsafe { free(self.small, &OneNode) };
     }
 }
 

@@ -162,19 +162,10 @@ impl Guard<'_> {
         }
     }
 
-    /// An upper bound for the number of waiters of `key`, counted up to `limit`: markers count as well.
+    /// The number of waiters of `key`, counted up to `limit`.
     pub fn count(&self, key: TableKey, hash: u32, limit: usize) -> usize {
-        let Some(head) = self.head(key, hash) else { return 0 };
-        let (mut node, mut count) = (head.as_ptr(), 1);
-        while count < limit {
-            // SAFETY: the lock.
-            node = unsafe { (*links(node)).next };
-            if node == head.as_ptr() {
-                break;
-            }
-            count += 1;
-        }
-        count
+        // SAFETY: the lock.
+        core::iter::successors(self.first(key, hash), |&node| unsafe { self.after(node) }).take(limit).count()
     }
 
     pub fn first(&self, key: TableKey, hash: u32) -> Option<NonNull<Node>> {

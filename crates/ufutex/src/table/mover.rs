@@ -120,10 +120,7 @@ impl Move {
     fn private_to_global(self, step: usize, locked: IfLocked) -> bool {
         let Some(mut source) = lock_one(self.from, step, locked) else { return false };
         while let Some((_, hash)) = source.any_head() {
-            debug_assert!(
-                source.first_in(self.space, hash..=hash).is_some(),
-                "a private bucket has private keys alone"
-            );
+            debug_assert!(source.first_in(self.space, hash..=hash).is_some(), "it has private keys alone");
             let slot = self.to.index(hash);
             // No operation queues a waiter of these keys in a global bucket while `source` is live, so they stay in wake order.
             let mut target = lock_live(self.to, slot);

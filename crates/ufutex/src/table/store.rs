@@ -80,7 +80,7 @@ impl TableStore {
     /// `source` stays valid and in place as long as the store.
     pub unsafe fn new(source: &Source, max_bytes: usize) -> Self {
         let by_size = core::array::from_fn(|_| AtomicPtr::new(ptr::null_mut()));
-        let [refused, resizes, contended] = [(); 3].map(|()| Tally::new());
+        let [refused, resizes, contended] = <[Tally; 3]>::default();
         Self { by_size, source: source.into(), max_bytes, refused, resizes, contended }
     }
 

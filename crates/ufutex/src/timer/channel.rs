@@ -166,12 +166,9 @@ impl Expiries {
     /// Polls for the next expired timer. Of several tasks that poll, only the last is woken.
     pub fn poll_recv(&self, context: &mut Context<'_>) -> Poll<Expired> {
         // A waker's clone and drop are the executor's code: call them with nothing locked.
-        let mut waker = Some(GuardedWaker::of(context.waker()));
+        let mut waker = Some(GuardedWaker::of(context.waker().clone()));
         self.line.notices.lock().with(|notices| core::mem::swap(&mut notices.waker, &mut waker));
-        match self.try_recv() {
-            Some(expired) => Poll::Ready(expired),
-            None => Poll::Pending,
-        }
+        self.try_recv().map_or(Poll::Pending, Poll::Ready)
     }
 
     /// The next expired timer, as a future.

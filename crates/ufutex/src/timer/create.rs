@@ -29,7 +29,7 @@ impl Timers {
     /// twice as many IDs as there is memory for timers, and at least 16,384, or when others are always faster.
     /// [`Error::Invalid`]: the signal is not from 1 to 64, or the thread or process does not exist.
     pub fn create(&self, clock: TimerClock, notify: Option<Notify>) -> Result<i32, Error> {
-        self.make(None, clock, notify, |_| Ok(()))
+        self.make(None, Ok(clock), notify, |_| Ok(()))
     }
 
     /// Makes a timer with this ID, as when a checkpoint is restored. Later IDs follow this one.
@@ -37,7 +37,7 @@ impl Timers {
     /// # Errors
     /// As for [`create`](Self::create); [`Error::Busy`]: the ID is in use; [`Error::Invalid`]: the ID is negative or too high.
     pub fn create_as(&self, id: i32, clock: TimerClock, notify: Option<Notify>) -> Result<i32, Error> {
-        self.make(Some(id), clock, notify, |_| Ok(()))
+        self.make(Some(id), Ok(clock), notify, |_| Ok(()))
     }
 
     /// As in the kernel, the ID is used up if the signal is wrong, `tell` fails or the clock is wrong, in this order.
@@ -45,7 +45,7 @@ impl Timers {
     pub(crate) fn make(
         &self,
         requested: Option<i32>,
-        clock: TimerClock,
+        clock: Result<TimerClock, Error>,
         notify: Option<Notify>,
         tell: impl FnOnce(i32) -> Result<(), Error>,
     ) -> Result<i32, Error> {
@@ -61,6 +61,7 @@ impl Timers {
             return Err(Error::Invalid);
         }
         tell(id as i32)?;
+        let clock = clock?;
         if let TimerClock::Cpu(of) = clock {
             self.inner.driver.inner.cpu_time(of).ok_or(Error::Invalid)?;
             self.inner.cpu_timers.fetch_add(1, Ordering::Relaxed);
@@ -143,9 +144,9 @@ impl Timers {
     }
 
     /// Refuses the host's CPU-time clocks without [`TimerOptions::host_pids`](super::TimerOptions::host_pids).
-    pub(crate) fn check_served(&self, clock: TimerClock) -> Result<(), Error> {
+    pub(crate) fn check_served(&self, clock: TimerClock) -> Result<TimerClock, Error> {
         let is_served = self.inner.serves_cpu_clocks || !matches!(clock, TimerClock::Cpu(_));
-        if is_served { Ok(()) } else { Err(Error::Invalid) }
+        if is_served { Ok(clock) } else { Err(Error::Invalid) }
     }
 }
 

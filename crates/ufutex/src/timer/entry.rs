@@ -79,6 +79,13 @@ impl State {
         self.number
     }
 
+    /// As [`Timers::disarm`](super::Timers::disarm), but leaves the timer in its queue, and returns that queue's clock.
+    #[inline(always)]
+    pub fn stand_down(&mut self) -> Option<Base> {
+        self.renumber();
+        core::mem::take(&mut self.is_armed).then_some(self.base)
+    }
+
     pub fn is_silent(&self) -> bool {
         self.signal == 0
     }

@@ -95,15 +95,6 @@ impl Timers {
     }
 }
 
-impl State {
-    /// As [`Timers::disarm`], but leaves the timer in its queue, and returns that queue's clock.
-    #[inline(always)]
-    pub(super) fn stand_down(&mut self) -> Option<Base> {
-        self.renumber();
-        core::mem::take(&mut self.is_armed).then_some(self.base)
-    }
-}
-
 pub(super) fn valid_id(id: i32) -> Result<u32, Error> {
     u32::try_from(id).map_err(|_| Error::Invalid)
 }

@@ -1,6 +1,6 @@
 //! The settings of a process's timers: how many, their highest ID, whose CPU-time clocks.
 
-use crate::sys::setters::setters;
+use crate::sys::setters::{default_is_new, setters};
 
 /// The settings of one process's timers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -10,11 +10,7 @@ pub struct TimerOptions {
     pub(super) host_pids: bool,
 }
 
-impl Default for TimerOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
+default_is_new!(TimerOptions);
 
 impl TimerOptions {
     /// Default for [`max_timers`](Self::max_timers): 65,536, which take some 9 MiB. The kernel's is `RLIMIT_SIGPENDING`.

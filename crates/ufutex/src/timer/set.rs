@@ -95,7 +95,13 @@ impl Timers {
             Expiry::After(time) => (time, false),
             Expiry::At(time) => (time, true),
         };
-        let next = Self::base_of(state, absolute);
+        // A relative time on `CLOCK_REALTIME` does not change when that clock is set.
+        let next = match state.clock {
+            TimerClock::Realtime if absolute => Base::Realtime,
+            TimerClock::Boottime => Base::Boottime,
+            TimerClock::Tai => Base::Tai,
+            TimerClock::Monotonic | TimerClock::Realtime | TimerClock::Cpu(_) => Base::Monotonic,
+        };
         let shown = if value.is_zero() { None } else { self.shown(state, next) };
         let stood = state.stand_down();
         (state.interval, state.overrun) = (0, -1);
@@ -123,16 +129,6 @@ impl Timers {
             return (Ok(()), must_notify);
         }
         (Ok(()), must_notify.and(self.arm(timer, state, shown)))
-    }
-
-    /// Which queue the timer is put into. A relative time on `CLOCK_REALTIME` does not change when that clock is set.
-    fn base_of(state: &State, absolute: bool) -> Base {
-        match state.clock {
-            TimerClock::Realtime if absolute => Base::Realtime,
-            TimerClock::Boottime => Base::Boottime,
-            TimerClock::Tai => Base::Tai,
-            TimerClock::Monotonic | TimerClock::Realtime | TimerClock::Cpu(_) => Base::Monotonic,
-        }
     }
 
     /// The timer's setting: timer_gettime(2). The time left is not 0 while the timer is going to expire. An interval timer

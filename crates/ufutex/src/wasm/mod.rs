@@ -254,7 +254,7 @@ impl<'a, M: LinearMemory + ?Sized, V: WordValue> MemoryWait<'a, M, V> {
     /// Call this before the first poll, and `end` after it.
     #[must_use = "nobody else watches it"]
     pub fn take_timeout(&mut self) -> Option<Timeout> {
-        if let Some(wait) = self.wait.operation() {
+        if let Some(wait) = &mut self.wait.operation {
             wait.forget_timeout();
         }
         self.timeout

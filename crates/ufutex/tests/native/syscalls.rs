@@ -1,13 +1,13 @@
 //! System calls as futures: results, timeouts that the embedder handles, interruptions and restarts.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::Poll;
 use std::time::Duration;
 
 use ufutex::{
-    Cause, Clock, Domain, System, SystemConfig, Task, Timeout,
-    pi::{OWNER_DIED, WAITERS},
+    Cause, Clock, Domain, DomainOptions, System, SystemConfig, Task, Timeout,
+    pi::{OWNER_DIED, Priority, WAITERS},
     syscall::{ERESTART_RESTARTBLOCK, ERESTARTNOINTR, ERESTARTSYS, Number, Resume, Syscall, resume},
     timer::{Base, Clocks},
 };
@@ -376,6 +376,29 @@ fn relative_timeout_uses_the_systems_clocks() {
 }
 
 /// Since Linux 7.2 ([robust-unlock]), bit 512 makes the kernel do the unlock of a robust mutex in the same call.
+/// Whether a call that waits looks for its wake before it sleeps, if a task with this real-time priority makes it.
+fn spins(priority: u8) -> bool {
+    let system = System::with_config(SystemConfig::new().cpus(2)).unwrap();
+    let domain = Domain::with_options(&system, DomainOptions::new().spin(Duration::from_millis(1)));
+    let (task, memory) = (domain.task(1).unwrap(), GuestMemory::new());
+    if priority != 0 {
+        task.set_priority(Priority::realtime(priority));
+    }
+    let guest = Guest { domain: &domain, task: &task, memory: &memory };
+    let mut call = pending(guest.futex(WORD, WAIT, [0; 4]));
+    let looks = AtomicUsize::new(0);
+    let is_woken = || looks.fetch_add(1, Relaxed) == 100;
+    assert_eq!(call.as_mut().sleep(None, is_woken, || Err::<(), _>("slept")), Err("slept"));
+    assert_eq!(call.as_mut().end(Cause::Interrupted), -ERESTARTSYS);
+    looks.into_inner() != 0
+}
+
+#[test]
+fn task_with_a_real_time_priority_does_not_spin() {
+    assert!(spins(0));
+    assert!(!spins(1));
+}
+
 fn robust_unlock_is_one_call() {
     const ROBUST_UNLOCK: u64 = 512;
     let (domain, memory) = (domain(), Arena::new(1));

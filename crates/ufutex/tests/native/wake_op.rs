@@ -19,7 +19,9 @@ const BOTH: WakeOp = WakeOp { modify: Modify::Add(0), compare: Compare::Ne(i32::
 fn each_word_has_a_count_of_its_own() {
     let domain = domain();
     for [first, second] in pairs() {
-        for (count, second_count) in [(0, 0), (1, 0), (0, 1), (2, 3), (16, 17), (20, 20), (40, 1), (usize::MAX, 16)] {
+        for (count, second_count) in
+            [(0, 0), (1, 0), (0, 17), (17, 0), (2, 3), (16, 17), (20, 20), (40, 1), (usize::MAX, 16)]
+        {
             for op in [BOTH, NOTHING] {
                 let mut waiters = idle(60);
                 let mut queued: Vec<_> = waiters

@@ -513,7 +513,7 @@ pub(super) const PAIRS: &[Pair] = &[
     Pair {
         name: "[N]: the next user of a sleeper",
         code: &[
-            ("ufutex/src/signal/sleeper.rs", "occupy", &["self.word.take_down(IN_USE | CLEARED); // [N]"]),
+            ("ufutex/src/signal/sleeper.rs", "occupy", &["self.word.take_down(IN_USE | CLEARED))) // [N]"]),
             (
                 "ufutex/src/signal/sleeper.rs",
                 "occupy",
@@ -703,11 +703,7 @@ pub(super) const PAIRS: &[Pair] = &[
             (
                 "ufutex/src/signal/mod.rs",
                 "wake",
-                &[
-                    "Receiver::Member(members) =>",
-                    "Parker::swap(&*state, WOKEN) };",
-                    "PendingWake(Action::WakeMembers(members))",
-                ],
+                &["Receiver::Member(members) =>", "Parker::swap(&*state, WOKEN) };", "Action::WakeMembers(members)"],
             ),
             (
                 "ufutex/src/sys/park.rs",

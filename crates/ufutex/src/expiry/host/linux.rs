@@ -1,6 +1,7 @@
 //! Linux: the driver's thread waits for timerfds, which ring by the kernel's own clocks.
 
 use core::ptr::NonNull;
+use core::time::Duration;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use super::super::clocks::LAST;
@@ -9,6 +10,7 @@ use super::super::{Base, CpuClock, NEVER};
 use super::{NAME, STACK, Shared};
 use crate::error::Error;
 use crate::sys::counted::Counted;
+use crate::sys::host::{sleep, timespec};
 
 /// Longest sleep of the thread while a timer of `CLOCK_TAI` is armed, in nanoseconds: see [`Alarm::set`].
 const TAI_CHECK: u64 = 1_000_000_000;
@@ -64,11 +66,7 @@ impl Alarm {
         };
         // To a timerfd 0 means never.
         let at = if at == NEVER { 0 } else { at.clamp(1, LAST) };
-        let none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        let value = libc::timespec {
-            tv_sec: libc::time_t::try_from(at / 1_000_000_000).unwrap_or(libc::time_t::MAX),
-            tv_nsec: (at % 1_000_000_000) as libc::c_long,
-        };
+        let (none, value) = (timespec(Duration::ZERO), timespec(Duration::from_nanos(at)));
         let setting = libc::itimerspec { it_interval: none, it_value: value };
         let fd = self.timers[base as usize].as_raw_fd();
         // SAFETY: `setting` outlives the call. It cannot fail: the file is a timer and the time is valid.
@@ -98,9 +96,7 @@ impl Alarm {
 }
 
 fn sleep_a_moment() {
-    let moment = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
-    // SAFETY: `moment` outlives the call.
-    unsafe { libc::nanosleep(&raw const moment, core::ptr::null_mut()) };
+    sleep(Duration::from_millis(1));
 }
 
 fn owned(fd: libc::c_int) -> std::io::Result<OwnedFd> {

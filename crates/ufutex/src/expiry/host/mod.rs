@@ -1,15 +1,8 @@
 //! The driver's thread on the host, which waits by the host's clocks.
 
-#[cfg(any(test, not(target_os = "linux")))]
-#[cfg_attr(target_os = "linux", expect(dead_code, reason = "for its own tests"))]
-mod any_std;
-#[cfg(target_os = "linux")]
-mod linux;
-
-#[cfg(not(target_os = "linux"))]
-use any_std as chosen;
-#[cfg(target_os = "linux")]
-use linux as chosen;
+#[cfg_attr(target_os = "linux", path = "linux.rs")]
+#[cfg_attr(not(target_os = "linux"), path = "any_std.rs")]
+mod chosen;
 
 use core::ptr::NonNull;
 use std::sync::OnceLock;
@@ -42,7 +35,6 @@ unsafe impl Send for DriverMemory {}
 pub(super) struct HostDriver {
     shared: OnceLock<Counted<Shared>>,
     starting: Lock<()>,
-    pub thread: DriverThread,
 }
 
 const NAME: &core::ffi::CStr = c"ufutex-timers";
@@ -50,17 +42,13 @@ const NAME: &core::ffi::CStr = c"ufutex-timers";
 const STACK: usize = 256 << 10;
 
 impl HostDriver {
-    pub fn new(thread: DriverThread) -> Self {
-        Self { shared: OnceLock::new(), starting: Lock::new(PlatformRef::HOST, ()), thread }
+    pub fn new() -> Self {
+        Self { shared: OnceLock::new(), starting: Lock::new(PlatformRef::HOST, ()) }
     }
 
     /// `None` also in a child of fork(2), where the lock may be held for ever, and the files are its parent's.
     fn shared(&self) -> Option<&Shared> {
         self.shared.get().map(|shared| &**shared).filter(|shared| shared.process == std::process::id())
-    }
-
-    pub fn start(&self, driver: &Driver) -> Result<(), Error> {
-        if self.shared.get().is_some() { Ok(()) } else { self.start_slowly(driver) }
     }
 
     #[cold]
@@ -70,7 +58,7 @@ impl HostDriver {
             return Ok(());
         }
         let address = Lock::new(PlatformRef::HOST, Some(DriverMemory(driver.inner.memory())));
-        let (alarm, settings) = (Alarm::new()?, self.thread.clone());
+        let (alarm, settings) = (Alarm::new()?, driver.inner.thread.clone());
         let process = std::process::id();
         let shared = Counted::new(|_| Shared { alarm, process, driver: address, settings })?;
         let signals = block_signals();
@@ -81,12 +69,17 @@ impl HostDriver {
         self.shared.get_or_init(|| shared);
         Ok(())
     }
+}
 
-    /// Makes the thread turn at time `at` of `base`; at once if `at` is 0.
-    pub fn program(&self, base: Base, at: u64) {
-        if let Some(shared) = self.shared() {
-            shared.alarm.set(base, at);
-        }
+pub(super) fn start(driver: &Driver) -> Result<(), Error> {
+    let host = &driver.inner.host;
+    if host.shared.get().is_some() { Ok(()) } else { host.start_slowly(driver) }
+}
+
+/// Makes the thread turn at time `at` of `base`; at once if `at` is 0.
+pub(super) fn program(driver: &DriverInner, base: Base, at: u64) {
+    if let Some(shared) = driver.host.shared() {
+        shared.alarm.set(base, at);
     }
 }
 
@@ -141,3 +134,7 @@ impl Shared {
         })
     }
 }
+
+#[cfg(all(test, target_os = "linux"))]
+#[expect(dead_code, reason = "for its own tests")]
+mod any_std;

@@ -19,8 +19,7 @@ fn due(wheel: &mut Wheel, now: u64) -> (Vec<(u64, u32)>, Option<u64>) {
             // SAFETY: the node is in a box that outlives the wheel.
             Next::Due(node) => due.push(unsafe { ((*node).deadline, (*node).tag) }),
             Next::Working => {}
-            Next::At(time) => return (due, Some(time)),
-            Next::Never => return (due, None),
+            Next::Later => return (due, wheel.peek_in_turn()),
         }
     }
 }
@@ -75,10 +74,10 @@ fn a_lone_deadline_is_returned_exactly() {
     let mut node = WheelNode::new();
     // SAFETY: `node` outlives the wheel.
     unsafe { wheel.insert(&raw mut node, 1_000_000_007, 5) };
-    assert_eq!(wheel.next(5), Next::At(1_000_000_007));
-    assert_eq!(wheel.next(1_000_000_006), Next::At(1_000_000_007));
+    assert_eq!((wheel.next(5), wheel.peek()), (Next::Later, Some(1_000_000_007)));
+    assert_eq!((wheel.next(1_000_000_006), wheel.peek()), (Next::Later, Some(1_000_000_007)));
     assert!(matches!(wheel.next(1_000_000_007), Next::Due(_)));
-    assert_eq!(wheel.next(u64::MAX), Next::Never);
+    assert_eq!((wheel.next(u64::MAX), wheel.peek()), (Next::Later, None));
 }
 
 #[test]
@@ -104,7 +103,7 @@ fn asked(wheel: &mut Wheel, now: u64) -> (usize, Vec<u32>) {
             // SAFETY: the node is in a box that outlives the wheel.
             Next::Due(node) => due.push(unsafe { (*node).tag }),
             Next::Working => {}
-            Next::At(_) | Next::Never => return (times, due),
+            Next::Later => return (times, due),
         }
     }
 }
@@ -161,7 +160,7 @@ fn what_a_turn_has_held_back_is_for_the_next_and_is_placed_a_batch_at_a_time() {
         // SAFETY: `nodes` outlive the wheel.
         unsafe { wheel.insert(&raw mut **node, 100, 100) };
     }
-    assert_eq!(wheel.next(1000), Next::Never);
+    assert_eq!(wheel.next(1000), Next::Later);
     assert_eq!((wheel.peek(), wheel.peek_in_turn()), (Some(0), None));
     wheel.hold_back(101);
     let (times, due) = asked(&mut wheel, 1000);

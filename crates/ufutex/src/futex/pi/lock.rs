@@ -7,7 +7,6 @@ use core::task::Poll;
 use super::waiter::{EntryRef, Left, PiEntry, Purpose};
 use super::{LockId, PiGraph};
 use crate::error::Error;
-use crate::expiry::sleep::Timeouts;
 use crate::futex::domain::Domain;
 use crate::futex::key::Target;
 use crate::futex::lock_word::{OWNER_DIED, TID_MASK, WAITERS};
@@ -82,9 +81,8 @@ impl Domain {
         if self.locked_at_once(&word, task) {
             return Ok(());
         }
-        let deadline = options.timeout.map(|timeout| self.begin(timeout));
-        let lock = pin!(LockOperation::new(self, word, task, None));
-        block_on(lock, self.platform(), &task.interrupt().sleeper, deadline.as_ref())
+        let lock = pin!(LockOperation::new(self, word, task, options.timeout));
+        block_on(lock, self.platform(), &task.interrupt().sleeper)
     }
 
     /// Like [`lock_pi_with`](Self::lock_pi_with), as a future. A relative timeout begins with the first poll, and the
@@ -182,7 +180,7 @@ impl Domain {
             // The owner may have just ended, and its robust list changed the word.
             return Err(if word.load32()? == value | WAITERS { Error::NoTask.into() } else { Refused::Retry });
         };
-        if graph.is_kernel(owner.id) {
+        if owner.is_kernel {
             return Err(Error::NotPermitted.into());
         }
         Ok(Some(graph.add_lock(owner.id)?))
@@ -254,8 +252,8 @@ fn exchange<T: Target>(word: &T, current: u32, new: u32) -> Result<(), Refused> 
 impl<'d, T: Target> Operation<'d> for LockOperation<'d, '_, T> {
     type Output = ();
 
-    fn timeout(&self) -> Option<(Timeout, Timeouts<'d>)> {
-        self.timeout.filter(|_| !self.slot.is_busy()).map(|timeout| (timeout, self.domain.timeouts()))
+    fn timeout(&self) -> Option<(Timeout, &'d Domain)> {
+        self.timeout.filter(|_| !self.slot.is_busy()).map(|timeout| (timeout, self.domain))
     }
 
     fn poll_for(self: Pin<&mut Self>, receiver: PollReceiver<'_>) -> Poll<Result<(), Error>> {

@@ -8,7 +8,6 @@ use super::lock::{LockOperation, Refused};
 use super::waiter::{EntryRef, Purpose};
 use super::{LockId, TaskId};
 use crate::error::Error;
-use crate::expiry::sleep::Timeouts;
 use crate::futex::domain::Domain;
 use crate::futex::entry::{Entry, Moment, PIECE, notify_one};
 use crate::futex::key::Target;
@@ -55,9 +54,8 @@ impl Domain {
         task: &Task,
         options: &WaitOptions,
     ) -> Result<(), Error> {
-        let deadline = options.timeout.map(|timeout| self.begin(timeout));
-        let wait = pin!(WaitRequeueOperation::new(self, from, expected, lock, task, None));
-        block_on(wait, self.platform(), &task.interrupt().sleeper, deadline.as_ref())
+        let wait = pin!(WaitRequeueOperation::new(self, from, expected, lock, task, options.timeout));
+        block_on(wait, self.platform(), &task.interrupt().sleeper)
     }
 
     /// [`wait_requeue_pi`](Self::wait_requeue_pi) as a future, with the timeout of [`lock_pi_async`](Self::lock_pi_async).
@@ -306,7 +304,7 @@ impl<T: Target, U: Target> Drop for RequeuingPi<'_, '_, T, U> {
 impl<'d, T: Target, U: Target> Operation<'d> for WaitRequeueOperation<'d, '_, T, U> {
     type Output = ();
 
-    fn timeout(&self) -> Option<(Timeout, Timeouts<'d>)> {
+    fn timeout(&self) -> Option<(Timeout, &'d Domain)> {
         self.lock.timeout()
     }
 

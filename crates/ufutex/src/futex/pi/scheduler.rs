@@ -76,10 +76,8 @@ pub(crate) struct PiSettings {
     scheduler: Option<Callbacks<dyn Scheduler>>,
 }
 
-pub(crate) struct Pi {
-    settings: PiSettings,
-    chains_refused: Counted<AtomicU64>,
-}
+/// How many waits were refused because a chain would have been too long, in all graphs of a system.
+pub(crate) type Pi = Counted<AtomicU64>;
 
 impl PiSettings {
     pub const fn new() -> Self {
@@ -87,13 +85,11 @@ impl PiSettings {
     }
 
     pub fn resolve(&self) -> Result<Pi, Error> {
-        Ok(Pi { settings: self.clone(), chains_refused: Counted::new(|_| AtomicU64::new(0))? })
+        Counted::new(|_| AtomicU64::new(0))
     }
-}
 
-impl Pi {
-    pub fn make_graph(&self) -> PiGraph {
-        PiGraph::new(self.settings.max_depth, self.chains_refused.clone())
+    pub fn make_graph(&self, chains_refused: &Pi) -> PiGraph {
+        PiGraph::new(self.max_depth, chains_refused.clone())
     }
 }
 
@@ -124,13 +120,13 @@ impl System {
     /// How many waits for a lock were refused because the chain of owners would have been longer than is allowed.
     #[must_use]
     pub fn pi_chains_refused(&self) -> u64 {
-        self.inner.pi.chains_refused.load(Ordering::Relaxed)
+        self.inner.pi.load(Ordering::Relaxed)
     }
 
     /// Reports to the scheduler all changes of priority of the namespace's tasks that have not been reported. The graph is not
     /// locked. If the scheduler panics, the change counts as reported, and all others are reported before the panic continues.
     pub(crate) fn report_priorities(&self, namespace: &Namespace) {
-        let Some(scheduler) = self.inner.pi.settings.scheduler.as_deref() else { return };
+        let Some(scheduler) = self.config().pi.scheduler.as_deref() else { return };
         loop {
             // No other thread reports what this one is about to. So if the platform allows it, this one keeps its CPU until the
             // scheduler knows the priority: this thread may be less urgent than the task.

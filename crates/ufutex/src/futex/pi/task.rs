@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::futex::domain::Domain;
 use crate::futex::entry::{BATCH, PendingWakes};
 use crate::futex::priority::Priority;
-use crate::futex::task::{Task, TaskKind};
+use crate::futex::task::Task;
 use crate::sys::unwind::Otherwise;
 
 impl Domain {
@@ -16,7 +16,7 @@ impl Domain {
     /// # Errors
     /// As for `task`.
     pub fn kernel_task(&self, tid: u32) -> Result<Task, Error> {
-        self.make_task(tid, TaskKind::Kernel)
+        self.make_task(tid, true)
     }
 }
 

@@ -76,7 +76,7 @@ impl<T: Target> LockOperation<'_, '_, T> {
                 PollReceiver::Thread(_) if !entry.entry.node.bucket().is_null() => return Poll::Pending,
                 PollReceiver::Thread(_) => entry.entry.signal.wait_for_waker(domain.platform()),
                 PollReceiver::Task(waker) => {
-                    let mut receiver = Receiver::Waker(GuardedWaker::of(waker));
+                    let mut receiver = Receiver::Waker(GuardedWaker::of(waker.clone()));
                     let is_heir = domain.with_lock_waiter(entry, |_, _, _| {
                         if !entry.is_heir() {
                             // SAFETY: queued; bucket and graph are locked.
@@ -210,7 +210,7 @@ pub(super) fn make_heir(graph: &mut PiGraph, lock: LockId, pending: &mut Pending
     let Some((_, heir)) = graph.orphan(lock) else { return };
     // SAFETY: the entry was in the graph a moment ago. Its waiter leaves its queue only with the graph locked.
     let heir = unsafe { heir.get() };
-    heir.make_heir();
+    heir.is_heir.store(1, Ordering::Relaxed); // [O]: before the waiter is notified
     // SAFETY: queued, and the graph is locked.
     pending.push(unsafe { heir.entry.signal.notify_queued() });
 }
@@ -239,10 +239,8 @@ pub(crate) struct PiEntry {
 
 #[derive(Clone, Copy)]
 pub(crate) enum Purpose {
-    Requeue {
-        to: TableKey,
-        task: TaskId,
-    },
+    /// To be requeued to the word with this key, for whose lock the task then waits.
+    Requeue { to: TableKey, task: TaskId },
     /// For this lock. The entry is queued by the key of the lock's word.
     Lock(LockId),
 }
@@ -271,11 +269,6 @@ impl PiEntry {
 
     pub fn is_heir(&self) -> bool {
         self.is_heir.load(Ordering::Relaxed) == 1 // [O]: the flag guards no other data
-    }
-
-    /// Call only with the graph locked.
-    pub fn make_heir(&self) {
-        self.is_heir.store(1, Ordering::Relaxed); // [O]: before the waiter is notified
     }
 }
 

@@ -74,7 +74,7 @@ pub fn online() -> usize {
     mask.iter().map(|word| word.count_ones() as usize).sum()
 }
 
-fn timespec(time: Duration) -> libc::timespec {
+pub fn timespec(time: Duration) -> libc::timespec {
     libc::timespec {
         tv_sec: libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX),
         tv_nsec: time.subsec_nanos() as libc::c_long,

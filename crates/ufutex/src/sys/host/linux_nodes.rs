@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::Read;
 use std::sync::OnceLock;
 
-use super::super::topology::{AnyMemory, MAX_NODES, NodeMemory, Topology};
+use super::super::topology::{MAX_NODES, NodeMemory, OneNode, Topology};
 
 /// The machine that this program runs on.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ impl Topology for HostTopology {
     }
 
     fn memory(&self) -> &'static dyn NodeMemory {
-        if self.nodes == 1 { &AnyMemory } else { &HostMemory }
+        if self.nodes == 1 { &OneNode } else { &HostMemory }
     }
 }
 
@@ -98,7 +98,7 @@ fn is_mapped(layout: Layout) -> bool {
 unsafe impl NodeMemory for HostMemory {
     fn allocate(&self, layout: Layout, node: u32) -> *mut u8 {
         if !is_mapped(layout) {
-            return AnyMemory.allocate(layout, node);
+            return OneNode.allocate(layout, node);
         }
         let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: a fresh mapping at an address of the kernel's choice.
@@ -116,7 +116,7 @@ unsafe impl NodeMemory for HostMemory {
             unsafe { libc::munmap(memory.cast(), layout.size()) };
         } else {
             // SAFETY: the caller guarantees it.
-            unsafe { AnyMemory.free(memory, layout) }
+            unsafe { OneNode.free(memory, layout) }
         }
     }
 }

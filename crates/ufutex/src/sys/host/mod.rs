@@ -25,7 +25,7 @@ use {super::clock::Deadline, super::platform::Platform, core::num::NonZeroU32, c
 use super::clock::Clock;
 
 #[cfg(all(feature = "std", target_os = "linux"))]
-pub use chosen::OWN_CALL;
+pub use chosen::{OWN_CALL, timespec};
 pub use chosen::{online, park, sleep, unpark, yield_now};
 
 /// Whether `unpark` wakes only sleepers that gave `park` one of its bits. Other hosts wake any.

@@ -51,7 +51,7 @@ impl<const N: usize> Grouped<N> {
         for mut other in all {
             let members = first.members().zip(other.members());
             if members.is_some_and(|(first, other)| first.join(*other)) {
-                other.disarm();
+                core::mem::forget(other); // `first` does its work
             }
         }
         drop::<PendingWake>(first);

@@ -22,7 +22,7 @@ pub struct Count {
 
 impl Count {
     pub fn new() -> Self {
-        Self { count: AtomicU64::new(BIAS), beside: Tally::new() }
+        Self { count: AtomicU64::new(BIAS), beside: Tally::default() }
     }
 
     /// Reads the counter's line, as the kernel does before it counts up and before it counts down: there, the table's

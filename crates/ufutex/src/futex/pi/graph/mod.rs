@@ -20,7 +20,6 @@ use super::slab::{Id, List, Neighbours, Slab};
 use super::waiter::EntryRef;
 use crate::error::Error;
 use crate::futex::priority::NORMAL;
-use crate::futex::task::TaskKind;
 use crate::sync::{AtomicU64, Ordering};
 use crate::sys::counted::Counted;
 
@@ -45,8 +44,6 @@ pub struct Graph {
 
 pub struct Task {
     tid: u32,
-    /// A kernel's own thread, for which no task may wait.
-    is_kernel: bool,
     is_changed: bool,
     in_changed: Neighbours<Task>,
     own: u8,
@@ -90,10 +87,9 @@ impl Graph {
         Self { tasks: Slab::new(), locks: Slab::new(), highest, chains_refused, visited: 0, changed: List::new() }
     }
 
-    pub fn register(&mut self, tid: u32, kind: TaskKind) -> Result<TaskId, Error> {
+    pub fn register(&mut self, tid: u32) -> Result<TaskId, Error> {
         self.tasks.insert(Task {
             tid,
-            is_kernel: kind == TaskKind::Kernel,
             is_changed: false,
             in_changed: Neighbours::NONE,
             own: NORMAL,
@@ -116,10 +112,6 @@ impl Graph {
             debug_assert!(self.locks.is_empty());
             (self.tasks, self.locks) = (Slab::new(), Slab::new());
         }
-    }
-
-    pub fn is_kernel(&self, task: TaskId) -> bool {
-        self.tasks[task].is_kernel
     }
 
     pub fn tid(&self, task: TaskId) -> u32 {

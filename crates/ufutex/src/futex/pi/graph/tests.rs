@@ -101,7 +101,7 @@ impl Plain {
 fn graph(max_depth: usize) -> (Graph, Vec<TaskId>) {
     let refused = Counted::new(|_| AtomicU64::new(0)).unwrap();
     let mut graph = Graph::new(max_depth, refused);
-    let tasks = (1..=TASKS as u32).map(|tid| graph.register(tid, TaskKind::Guest).unwrap()).collect();
+    let tasks = (1..=TASKS as u32).map(|tid| graph.register(tid).unwrap()).collect();
     (graph, tasks)
 }
 
