@@ -213,7 +213,7 @@ mod tests {
     use crate::futex::config::{DomainOptions, SystemConfig};
     use crate::futex::system::System;
     use crate::sync::AtomicU32;
-    use crate::sys::platform::tests::Given;
+    use crate::sys::platform::Given;
     use core::time::Duration;
     use std::cell::Cell;
 

@@ -359,7 +359,10 @@ impl Timeout {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+pub(crate) use tests::Given;
+
+#[cfg(test)]
+mod tests {
     use super::*;
     use core::cell::Cell;
     use std::thread_local;
@@ -369,7 +372,7 @@ pub(crate) mod tests {
         static CLOCK: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
     }
 
-    pub(crate) struct Given;
+    pub struct Given;
 
     impl Platform for Given {
         fn park(_: &AtomicU32, _: u32, _: Option<Deadline>) {}
