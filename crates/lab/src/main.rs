@@ -60,6 +60,12 @@ fn main() -> ExitCode {
                 Err(error) => failed(&error),
             };
         }
+        cli::Command::Locks(locks) => {
+            return match watch() {
+                Ok(()) => lab_waits::run(&locks),
+                Err(error) => failed(&error),
+            };
+        }
         cli::Command::Soak(settings) => {
             return match watch().and_then(|()| soak::run(&settings)) {
                 Ok(soak::Verdict::Clean) => ExitCode::SUCCESS,
@@ -99,7 +105,11 @@ fn measure(command: &cli::Command) -> anyhow::Result<()> {
             None => manual::page(&args.name()),
         },
         // `main` runs these, because they have their own exit statuses.
-        cli::Command::Run(_) | cli::Command::Advise(_) | cli::Command::Compare(_) | cli::Command::Soak(_) => Ok(()),
+        cli::Command::Run(_)
+        | cli::Command::Advise(_)
+        | cli::Command::Compare(_)
+        | cli::Command::Locks(_)
+        | cli::Command::Soak(_) => Ok(()),
         cli::Command::Report(report) => page::run(report),
         cli::Command::GrowthChild(child) => bench::growth_child::run(child),
         cli::Command::TimersChild(child) => bench::timers::child::run(child),

@@ -25,7 +25,7 @@ use crate::process::{self, Process, process};
 use crate::settings::Policy;
 use crate::stuck::Threads;
 use crate::timers::Host;
-use crate::{nodes, raw, seat, settings, stack, timers};
+use crate::{nodes, profile, raw, seat, settings, stack, timers};
 
 const CMP_REQUEUE_PRIVATE: u32 = (libc::FUTEX_CMP_REQUEUE | libc::FUTEX_PRIVATE_FLAG) as u32;
 /// The highest address that the kernel accepts from a program.
@@ -228,7 +228,13 @@ impl Engine {
         // Dropping a waker does nothing.
         let waker = ManuallyDrop::new(taken.seat.waker());
         let mut call = taken.put(self.domain.syscall_async(task, &Native, number, args));
-        inside.sleep_until_done(call.pin(), taken.seat, &waker, otherwise)
+        let mut asleep = None;
+        let mut began = || asleep = asleep.take().or_else(|| profile::sleeps(number, &args, taken.seat.address()));
+        let result = inside.sleep_until_done(call.pin(), taken.seat, &waker, otherwise, &mut began);
+        if let Some(asleep) = asleep {
+            asleep.ended(result);
+        }
+        result
     }
 }
 
@@ -325,6 +331,7 @@ impl Inside {
         seat: &seat::Seat,
         waker: &Waker,
         mut otherwise: Option<&mut SleepAt<'_>>,
+        begins: &mut dyn FnMut(),
     ) -> isize {
         // SAFETY: the call is not moved.
         let timeout = unsafe { call.as_mut().get_unchecked_mut() }.take_timeout();
@@ -335,6 +342,7 @@ impl Inside {
             if let Poll::Ready(result) = call.as_mut().poll(&mut context) {
                 return result;
             }
+            begins();
             // SAFETY: this thread's own gate. `sleep` looks for a signal that has been put off.
             let is_awake = || seat.watch() || unsafe { Gate::has_deferred(self.gate) };
             let slept = calls::while_waiting(|| match &mut otherwise {

@@ -15,7 +15,7 @@ use crate::raw::{self, COOKIE};
 use crate::real::{self, REAL, Real};
 use crate::signals::{self, Action};
 use crate::timers::{self, PR_TIMER_CREATE_RESTORE_IDS, credentials, wait};
-use crate::{exit, kernel, late, local, mixed, patch, settings, trap};
+use crate::{exit, kernel, late, local, mixed, patch, profile, settings, trap};
 
 /// The arguments and state of a call of `syscall()`, on the stack of the assembly below.
 #[repr(C)]
@@ -626,6 +626,7 @@ unsafe extern "C" fn begin(_: c_int, _: *const *const c_char, environment: *cons
     gate::note_first_thread();
     patch::detour_libc();
     exit::begin();
+    profile::begin();
     engine::begin();
     timers::begin();
     // SAFETY: the function takes no argument.

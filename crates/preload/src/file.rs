@@ -4,6 +4,7 @@
 use core::ffi::CStr;
 use core::mem::offset_of;
 use core::str;
+use std::vec::Vec;
 
 use crate::raw;
 
@@ -12,6 +13,20 @@ pub fn read<'t>(path: &[u8], to: &'t mut [u8]) -> Option<&'t [u8]> {
     let mut length = None;
     opened(path, 0, |file| length = read_by(libc::SYS_read, file, to));
     to.get(..length?)
+}
+
+/// Reads a whole file.
+pub fn read_all(path: &[u8]) -> Option<Vec<u8>> {
+    let mut all = None;
+    opened(path, 0, |file| {
+        let mut bytes = Vec::new();
+        let mut buffer = [0; 4096];
+        while let Some(filled @ 1..) = read_by(libc::SYS_read, file, &mut buffer) {
+            bytes.extend_from_slice(&buffer[..filled]);
+        }
+        all = Some(bytes);
+    });
+    all
 }
 
 /// Writes all of `bytes` at an offset of a file. Returns `false` if that is not possible.
@@ -59,7 +74,7 @@ pub fn number(name: &[u8]) -> Option<i32> {
 }
 
 /// Opens a file for `f`, if that is possible.
-fn opened(path: &[u8], flags: i32, f: impl FnOnce(u64)) {
+pub fn opened(path: &[u8], flags: i32, f: impl FnOnce(u64)) {
     let Ok(path) = CStr::from_bytes_until_nul(path) else { return };
     let flags = (libc::O_RDONLY | libc::O_CLOEXEC | flags) as u64;
     // SAFETY: a string.

@@ -50,6 +50,7 @@ mod nodes;
 mod patch;
 mod pkeys;
 mod process;
+mod profile;
 mod raw;
 mod real;
 mod report;

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64,
 
 use crate::engine::Engine;
 use crate::timers::{self, Timing};
-use crate::{calls, hot, late, raw, seat};
+use crate::{calls, hot, late, profile, raw, seat};
 
 /// All zeroes at first, and in the child of a fork.
 #[repr(C)]
@@ -53,6 +53,8 @@ pub struct Process {
     pub waiting: [AtomicU64; 2],
     /// The greatest number of threads at a time, as far as they were made by pthread_create(3). 0 if none was made.
     pub threads_most: AtomicU64,
+    /// The records of waits for `ufutex locks`.
+    pub profile: profile::Profile,
     /// Counts of timers, by [`timers::Count`].
     pub timer_counts: [AtomicU64; timers::COUNTS],
 }
@@ -150,6 +152,11 @@ impl SpinLock {
             }
         }
         Locked(self)
+    }
+
+    /// Takes the lock if it is free.
+    pub fn try_lock(&self) -> Option<Locked<'_>> {
+        (self.0.swap(1, Ordering::Acquire) == 0).then(|| Locked(self)) // [Pb]
     }
 
     /// Sleeps a little. A thread with a real-time priority never yields to one without, which may hold the lock and

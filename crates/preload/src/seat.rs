@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use core::task::{RawWaker, RawWakerVTable, Waker};
 
 use crate::process::{SpinLock, process};
-use crate::raw;
+use crate::{profile, raw};
 
 const WAIT_BITSET: u64 = (libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG) as u64;
 const WAKE: u64 = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as u64;
@@ -156,6 +156,7 @@ impl Seat {
     }
 
     fn notify(&self) {
+        profile::wakes(self.address());
         // [Pc]: no store, which would hide what another waker has stored.
         if self.word.swap(NOTIFIED, Ordering::Release) == SPINNING {
             return;

@@ -32,7 +32,8 @@ pub unsafe fn read(mut environment: impl Iterator<Item = &'static [u8]>) -> Resu
     };
     let mut settings = Settings::parse(value)?;
     // A copy: programs overwrite their environment with their titles.
-    settings.output = settings.output.map(|path| &*path.to_vec().leak());
+    let copied = |path: Option<&[u8]>| path.map(|path| &*path.to_vec().leak());
+    (settings.output, settings.profile) = (copied(settings.output), copied(settings.profile));
     // SAFETY: the caller guarantees that there is no other thread.
     unsafe { *ONCE.0.get() = settings };
     Ok(())

@@ -9,21 +9,29 @@ const BYTES: u64 = 256 << 10;
 
 /// Runs `f` on such a stack. If there is no memory for it, `f` runs on the calling thread's stack.
 pub fn run<F: FnMut()>(mut f: F) {
+    let Some(base) = raw::map(BYTES as usize) else {
+        return f();
+    };
+    // SAFETY: mapped above. The stack is no longer used when `run_on` has returned.
+    unsafe {
+        run_on(base + BYTES, f);
+        raw::own(libc::SYS_munmap, [base, BYTES]);
+    }
+}
+
+/// Runs `f` on the stack that ends at `top`.
+///
+/// # Safety
+/// The memory below `top` is large enough, and nothing else uses it.
+pub unsafe fn run_on<F: FnMut()>(top: u64, mut f: F) {
     /// # Safety
     /// `f` must be an `F`.
     unsafe extern "C" fn call<F: FnMut()>(f: *mut F) {
         // SAFETY: the caller guarantees it.
         unsafe { (*f)() };
     }
-    let Some(base) = raw::map(BYTES as usize) else {
-        return f();
-    };
-    // SAFETY: `call` is for an `F`, and the top of the mapping is aligned as a stack has to be. The stack is no longer
-    // used when `switch` has returned.
-    unsafe {
-        switch((&raw mut f).cast(), call::<F> as *const () as u64, base + BYTES);
-        raw::own(libc::SYS_munmap, [base, BYTES]);
-    }
+    // SAFETY: `call` is for an `F`, and the end of a mapping is aligned as a stack has to be.
+    unsafe { switch((&raw mut f).cast(), call::<F> as *const () as u64, top) };
 }
 
 /// Calls `function(argument)` on the stack that ends at `top`.

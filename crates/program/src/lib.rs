@@ -11,5 +11,6 @@ extern crate alloc;
 #[cfg(target_os = "linux")]
 pub mod elf;
 pub mod environment;
+pub mod ring;
 pub mod settings;
 pub mod slots;

@@ -57,6 +57,9 @@ pub struct Settings<'a> {
     pub process: Option<i32>,
     /// Other processes write a report, too, if they did anything.
     pub children: bool,
+    /// The directory in which each process makes a file for the records of its waits: see [`ring`](crate::ring). The path is
+    /// not empty and has no comma.
+    pub profile: Option<&'a [u8]>,
     /// The file that the report is appended to. `None` means stderr. The path is not empty.
     pub output: Option<&'a [u8]>,
 }
@@ -147,6 +150,7 @@ impl<'a> Settings<'a> {
         stats: None,
         process: None,
         children: false,
+        profile: None,
         output: None,
     };
 
@@ -156,6 +160,10 @@ impl<'a> Settings<'a> {
         let mut value = Bytes(Vec::new());
         // Writing to a vector does not fail.
         let _ = self.write_items(&mut value);
+        if let Some(path) = self.profile {
+            value.0.extend_from_slice(b",profile=");
+            value.0.extend_from_slice(path);
+        }
         if let Some(path) = self.output {
             value.0.extend_from_slice(b",output=");
             value.0.extend_from_slice(path);
@@ -241,6 +249,7 @@ impl<'a> Settings<'a> {
             b"slots" => self.slots = Some(parse_slots(value).ok_or(invalid(SLOTS_ACCEPTED))?),
             b"spin" => self.spin = parse_spin(value).ok_or(invalid(SPIN_ACCEPTED))?,
             b"process" => self.process = Some(parse_process(value).ok_or(invalid("process=PID"))?),
+            b"profile" => self.profile = Some(value).filter(|path| !path.is_empty()),
             b"stats" => self.stats = Some(Format::parse(value).ok_or(invalid(Format::ACCEPTED))?),
             _ if item == b"immutable" => self.immutable = true,
             _ if item == b"kernel" => self.kernel = true,
@@ -251,7 +260,7 @@ impl<'a> Settings<'a> {
             _ if item == b"timers" => self.timers = true,
             _ => {
                 return Err(invalid(
-                    "policy=, slots=, immutable, kernel, trap, no-patch, watch, timers, spin=, stats=, process=, children, output=",
+                    "policy=, slots=, immutable, kernel, trap, no-patch, watch, timers, spin=, stats=, process=, children, profile=, output=",
                 ));
             }
         }

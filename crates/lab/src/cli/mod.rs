@@ -3,6 +3,7 @@
 mod advise;
 mod bench;
 mod compare;
+mod locks;
 mod manual;
 mod mistake;
 mod named;
@@ -28,6 +29,7 @@ use lab_soak::Soak;
 use lab_targets::Policy;
 use lab_targets::timers::Test;
 use lab_targets::{Layout, Name};
+use lab_waits::Locks;
 use std::ffi::OsString;
 
 /// A parsed command with its settings, which have been checked.
@@ -56,6 +58,8 @@ pub enum Command {
     Soak(Soak),
     /// `ufutex advise`.
     Advise(Box<Advise>),
+    /// `ufutex locks`.
+    Locks(Box<Locks>),
     /// `ufutex completions`.
     Completions(CompletionsArgs),
     /// `ufutex man`.
@@ -127,6 +131,7 @@ fn command(shape: &mut clap::Command, arguments: Vec<OsString>, verb: &str) -> R
         Verb::Sim(verb) => simulation(verb).map_err(Refusal::Mistake),
         Verb::Soak(args) => Ok(Command::Soak(args.into())),
         Verb::Advise(args) => Ok(Command::Advise(Box::new(args.into()))),
+        Verb::Locks(args) => Ok(Command::Locks(Box::new(args.into()))),
         Verb::Completions(args) => Ok(Command::Completions(args)),
         Verb::Man(args) => known_verb(args).map(Command::Man).map_err(Refusal::Mistake),
         Verb::GrowthChild(args) => Ok(Command::GrowthChild(args.into())),
@@ -202,6 +207,9 @@ enum Verb {
     /// Watch a program's futexes, and recommend settings for it
     #[command(long_about = advise::ABOUT, after_long_help = advise::MORE)]
     Advise(advise::AdviseArgs),
+    /// Say which locks cost a program time, who holds them, and who waits, from where
+    #[command(long_about = locks::ABOUT, after_long_help = locks::MORE)]
+    Locks(locks::LocksArgs),
     /// Print shell completions
     #[command(after_long_help = manual::COMPLETIONS)]
     Completions(CompletionsArgs),

@@ -86,6 +86,7 @@ impl RunArgs {
             stats: wants_report.then_some(format),
             process: None,
             children: self.follow_forks,
+            profile: None,
             output: None,
         };
         Ok(Run { settings, output: self.output, command: self.command })

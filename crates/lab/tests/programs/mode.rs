@@ -14,6 +14,8 @@ pub enum Mode {
     Run(&'static [&'static str]),
     /// `ufutex run` with these options and a report, which must show that the program's calls reached the engine.
     Reported(&'static [&'static str]),
+    /// `ufutex locks`.
+    Locks,
 }
 
 /// Only calls by libc's `syscall()` and `prctl()`.
@@ -28,14 +30,14 @@ const UNPATCHED: Mode = Mode::Run(&["--trap", "--no-patch"]);
 const SPINNING: Mode = Mode::Run(&["--trap", "--spin"]);
 
 /// For programs that make some of their calls by libc's `syscall()`.
-pub const BOTH: &[Mode] = &[PLAIN, TRAP, Mode::Reported(&[]), Mode::Reported(TRAPPED)];
+pub const BOTH: &[Mode] = &[PLAIN, TRAP, Mode::Reported(&[]), Mode::Reported(TRAPPED), Mode::Locks];
 /// For programs whose calls only a trap intercepts.
-pub const TRAP_ONLY: &[Mode] = &[TRAP, Mode::Reported(TRAPPED)];
+pub const TRAP_ONLY: &[Mode] = &[TRAP, Mode::Reported(TRAPPED), Mode::Locks];
 /// For programs that execute libc's futex instructions.
-pub const LIBCS: &[Mode] = &[TRAP, UNPATCHED, SPINNING, Mode::Reported(TRAPPED)];
+pub const LIBCS: &[Mode] = &[TRAP, UNPATCHED, SPINNING, Mode::Reported(TRAPPED), Mode::Locks];
 /// For programs whose calls only a trap intercepts: also with libc's instructions as they are, and once without a
 /// trap, where the program's calls go to the kernel.
-pub const TRAP_SEES: &[Mode] = &[PLAIN, TRAP, UNPATCHED, Mode::Reported(TRAPPED)];
+pub const TRAP_SEES: &[Mode] = &[PLAIN, TRAP, UNPATCHED, Mode::Reported(TRAPPED), Mode::Locks];
 /// For programs that make timers by libc's functions or its `syscall()`. Without `--timers` these are the kernel's.
 pub const TIMERS: &[Mode] =
     &[PLAIN, TRAP, Mode::Run(&["--timers"]), Mode::Reported(&["--timers"]), Mode::Reported(TRAPPED_TIMERS)];
@@ -75,6 +77,7 @@ impl fmt::Display for Mode {
             Self::Run([]) => ("plain", &[][..]),
             Self::Run([first, rest @ ..]) => (*first, rest),
             Self::Reported(options) => ("seen", *options),
+            Self::Locks => ("locks", &[][..]),
         };
         f.write_str(first.trim_start_matches('-'))?;
         options.iter().try_for_each(|option| write!(f, "_{}", option.trim_start_matches('-')))
@@ -93,15 +96,20 @@ impl Mode {
 
     /// The command that runs this program. A report is written to `report`.
     pub fn command(self, program: &OsString, arguments: &[OsString], report: &Path) -> Command {
-        let (Self::Run(options) | Self::Reported(options)) = self else {
+        if self == Self::Kernel {
             let mut command = Command::new(program);
             command.args(arguments);
             return command;
-        };
+        }
         let mut command = Command::new(launcher());
-        command.arg("run").args(options);
-        if let Self::Reported(_) = self {
-            command.args(["--follow-forks", "--json", "--output"]).arg(report);
+        match self {
+            Self::Run(options) | Self::Reported(options) => command.arg("run").args(options),
+            Self::Kernel | Self::Locks => command.args(["locks", "--output"]).arg(report),
+        };
+        match self {
+            Self::Reported(_) => _ = command.args(["--follow-forks", "--json", "--output"]).arg(report),
+            Self::Locks => _ = command.arg("--follow-forks"),
+            Self::Run(_) | Self::Kernel => {}
         }
         command.arg("--").arg(program).args(arguments);
         command

@@ -39,14 +39,14 @@ pub const AREAS: [Area; 6] = [
         argued: "crates/lab/ORDERING.md",
         except: &["crates/lab/sim/"],
     },
-    // These two have only Relaxed so far.
+    // It has only Relaxed so far.
     Area {
         directories: &["crates/parking_lot_core/src", "crates/parking_lot_core/v0_9", "crates/parking_lot_core/v0_10"],
         letter: Some('K'),
         argued: "ORDERING.md",
         except: &[],
     },
-    Area { directories: &["crates/program/src"], letter: Some('R'), argued: "ORDERING.md", except: &[] },
+    Area { directories: &["crates/program/src"], letter: Some('R'), argued: "crates/preload/ORDERING.md", except: &[] },
 ];
 
 impl Area {

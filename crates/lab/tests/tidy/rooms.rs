@@ -8,7 +8,7 @@ const FLOORS: [&[&str]; 6] = [
     &["lab-compare", "lab-measure"],
     &["lab-targets"],
     &["lab-bench", "lab-sim", "lab-soak"],
-    &["lab-report", "lab-run"],
+    &["lab-report", "lab-run", "lab-waits"],
     &["lab", "ufutex-fuzz-targets"],
 ];
 

@@ -62,8 +62,12 @@ fn become_program(run: &Run) -> Result<Infallible, Failure> {
         )));
     }
     let program = program::find(&run.command[0])?;
+    let outer = std::env::var_os(SETTINGS).unwrap_or_default();
+    // What this process itself was run with. A program that it runs must keep `trap`, because the filter stays installed;
+    // `watch`, which `ufutex advise` set; and `profile`, which `ufutex locks` set.
+    let outer = Settings::parse(outer.as_bytes()).unwrap_or_default();
     if let (true, Some(slots)) = (run.settings.kernel, run.settings.slots) {
-        if has(|settings| settings.trap) {
+        if outer.trap {
             return Err(Failure::ours(
                 "--kernel: this process already runs under --trap; accepted: run it outside".to_string(),
             ));
@@ -72,20 +76,15 @@ fn become_program(run: &Run) -> Result<Infallible, Failure> {
     }
     let output = run.output.as_deref().map(empty_file).transpose()?;
     let settings = Settings {
-        trap: run.settings.trap || has(|settings| settings.trap),
-        watch: has(|settings| settings.watch) && !run.settings.kernel,
+        trap: run.settings.trap || outer.trap,
+        watch: outer.watch && !run.settings.kernel,
+        children: run.settings.children || outer.children && outer.profile.is_some(),
+        profile: outer.profile,
         process: i32::try_from(std::process::id()).ok(),
         output: output.as_ref().map(|path| path.as_os_str().as_bytes()),
         ..run.settings
     };
     Err(exec::exec(&program, &run.command, &library, &settings))
-}
-
-/// Whether this process itself was run with such a setting. A program that it runs must keep `trap`, because the filter
-/// stays installed, and `watch`, which `ufutex advise` set.
-fn has(setting: fn(&Settings<'_>) -> bool) -> bool {
-    let value = std::env::var_os(SETTINGS).unwrap_or_default();
-    Settings::parse(value.as_bytes()).is_ok_and(|settings| setting(&settings))
 }
 
 /// Creates the file for the report. Returns its absolute path, which is valid in any working directory.

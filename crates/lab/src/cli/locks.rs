@@ -1,0 +1,99 @@
+//! `ufutex locks`: its options.
+
+use super::values;
+use clap::Args;
+use lab_waits::{Format, Locks};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Options like those of perf record, strace and timeout(1).
+#[derive(Args)]
+pub struct LocksArgs {
+    /// See only futex calls by libc's syscall(): those of Rust's std, parking_lot, libstdc++ (atomic::wait)
+    #[arg(long)]
+    no_trap: bool,
+    /// See the waits of child processes too
+    #[arg(short, long)]
+    follow_forks: bool,
+    /// If nothing has moved for TIME, say who waits for whom, end the program, and exit with 124
+    #[arg(long, value_name = "TIME", value_parser = values::runtime, allow_negative_numbers = true)]
+    hang: Option<f64>,
+    /// Print one JSON object for each word, by the time waited
+    #[arg(long, conflicts_with = "folded")]
+    json: bool,
+    /// Print one line for each stack and the nanoseconds waited there, for flamegraph.pl, inferno and speedscope
+    #[arg(long)]
+    folded: bool,
+    /// Write the output to FILE instead of stderr
+    #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    output: Option<PathBuf>,
+    /// The program, searched for in PATH if its name has no slash, and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_names = ["PROGRAM", "ARGS"],
+        value_hint = clap::ValueHint::CommandWithArguments)]
+    command: Vec<OsString>,
+}
+
+impl From<LocksArgs> for Locks {
+    fn from(args: LocksArgs) -> Self {
+        let format = match (args.json, args.folded) {
+            (true, _) => Format::Json,
+            (_, true) => Format::Folded,
+            _ => Format::Table,
+        };
+        Self {
+            trap: !args.no_trap,
+            follow: args.follow_forks,
+            hang: args.hang.map(Duration::from_secs_f64),
+            format,
+            output: args.output,
+            command: args.command,
+        }
+    }
+}
+
+/// Text above the options in `ufutex locks --help`.
+pub const ABOUT: &str = "\
+Say which locks cost a program time, who holds them, and who waits, from where
+
+Runs PROGRAM unchanged as `ufutex run --trap` does, without root. Notes each wait of a thread that sleeps: the word, the
+stack, for how long, and who has ended it. Names are looked up after the program's end.";
+
+/// Text below the options.
+pub const MORE: &str = "\
+What is seen: waits for futexes of one process (FUTEX_PRIVATE_FLAG) that sleep: mutexes, condition variables, rwlocks,
+semaphores, barriers, and what languages park their threads with. A lock that is taken at once makes no call and is not
+seen. Left to the kernel, and not seen: pthread_join, futexes shared between processes, locks with priority inheritance.
+After a program has installed a seccomp filter of its own, nothing more is recorded. A wait for several words
+(futex_waitv) counts for the first.
+
+Names: a variable's symbol; for other memory, such as the heap, the function in which threads wait for most of the time.
+Functions have file and line if there is debug information: in the file, or in /usr/lib/debug by build ID. Stacks are
+walked by the tables of the program's files (.eh_frame), and by frame pointers where there are none. Code that the
+program has compiled itself is named by /tmp/perf-PID.map, if it writes one (java -XX:+DumpPerfMapAtExit, node
+--perf-basic-prof, python -X perf).
+
+The owner is the thread that the lock itself names (glibc's mutexes and rwlocks), or else the thread that ends the wait.
+
+At SIGUSR1, at Ctrl-C, and with --hang: each waiting thread, since when, for what, held by whom, and its stack. Threads
+of which each waits for a lock that the next one holds are a deadlock. --hang counts as moved: waits and wakes, and CPU
+time of the program's processes. A deadlock that is as old as TIME counts as a hang even if other threads move. SIGTERM
+is passed on to the program.
+
+--json, one object per line, locks first: pid, word (address, text; null for words of threads), name, kind, is_lock, waits, total_ns, mean_ns, p99_ns, longest_ns,
+waiters_most, waiters_mean (while there were any), wakes, timeouts, sites [{waits, total_ns, stack [text], wakers
+[{thread, waits, total_ns, stack}]}], owners [{thread, held_ns (while others waited), taken_at (stack or null)}]; at
+SIGUSR1 and so on {deadlock [...]} and {waiting [{pid, thread, waits_for, word, since_ns, held_by, stack}]}.
+
+Exit status: the program's (128 + N if signal N ended it); or
+  124  the program hung, and was ended (--hang)
+  125  ufutex itself failed, or the program was executed without the library
+  126  the program was found but cannot be run
+  127  the program was not found
+  2    a mistake in the options
+
+Examples:
+  ufutex locks -- ./server --threads 64
+  ufutex locks -f --hang 30 -- ctest                      end a test that hangs, and say why
+  ufutex locks --folded -o waits.txt -- java -jar app.jar
+  kill -USR1 PID                                          PID of ufutex itself: who waits at the moment";

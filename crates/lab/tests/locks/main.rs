@@ -1,0 +1,299 @@
+//! `ufutex locks` on programs in which a culprit was planted.
+#![cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+
+#[path = "../../../ufutex/tests/common/skipped.rs"]
+mod skipped;
+
+use serde_json::Value;
+use skipped::skip;
+use std::collections::HashSet;
+use std::io::{BufRead, BufReader, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::LazyLock;
+use std::time::Duration;
+
+const UFUTEX: &str = env!("CARGO_BIN_EXE_ufutex");
+
+/// The program `planted.c`, compiled once in each run.
+static PLANTED: LazyLock<PathBuf> = LazyLock::new(|| compiled(&["-g"]));
+
+fn compiled(more: &[&str]) -> PathBuf {
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/locks/planted.c");
+    let name = format!("locks-planted-{}{}", std::process::id(), more.concat());
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    // A function whose last act is a call has no frame during that call.
+    let flags =
+        ["-std=gnu11", "-O2", "-fno-optimize-sibling-calls", "-Wall", "-Wextra", "-Werror", "-pthread", source, "-o"];
+    let mut command = Command::new("cc");
+    let compiled = command.args(flags).arg(&program).args(more).status().expect("cc, which Rust links with, too");
+    assert!(compiled.success());
+    program
+}
+
+fn locks(options: &[&str], program: &Path, shape: &str) -> Output {
+    let mut command = Command::new(UFUTEX);
+    command.arg("locks").args(options).arg("--").arg(program).arg(shape).stdin(Stdio::null());
+    command.env_remove("LD_PRELOAD").env_remove("UFUTEX_PRELOAD").env_remove("UFUTEX_RUN").output().expect("it starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+/// The lines of `--json`.
+fn words(program: &Path, shape: &str) -> Vec<Value> {
+    let output = locks(&["--json"], program, shape);
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
+    let lines = text(&output.stderr);
+    lines.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"))).collect()
+}
+
+#[track_caller]
+fn number(of: &Value, key: &str) -> f64 {
+    of[key].as_f64().unwrap_or_else(|| panic!("{key} in {of}"))
+}
+
+fn stack(of: &Value) -> String {
+    of["stack"]
+        .as_array()
+        .expect("a stack")
+        .iter()
+        .map(|frame| frame.as_str().expect("text"))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+#[test]
+fn lock_on_the_heap_is_named_by_where_it_is_locked() {
+    let words = words(&PLANTED, "heap");
+    let pool = &words[0];
+    let orders = words.iter().find(|word| word["name"] == "orders_lock").unwrap_or_else(|| panic!("{words:?}"));
+    let name = pool["name"].as_str().expect("a name");
+    assert!(name.starts_with("mutex in take at planted.c:"), "{name}");
+    assert_eq!((&pool["kind"], &orders["kind"]), (&"mutex".into(), &"mutex".into()));
+    // Six threads hold it for 4 ms by turns, 20 times each; each waits for the others.
+    assert!((1.2e9..4e9).contains(&number(pool, "total_ns")), "{pool}");
+    assert_eq!(number(pool, "waiters_most"), 5.0);
+    let site = &pool["sites"][0];
+    let stack = stack(site);
+    assert!(stack.contains("take at planted.c:") && stack.contains("worker at planted.c:"), "{stack}");
+    let waker = site["wakers"][0]["stack"].to_string();
+    assert!(waker.contains("take at planted.c:"), "{waker}");
+    let owners = pool["owners"].as_array().expect("owners");
+    assert_eq!(owners.len(), 6, "{pool}");
+    let held: f64 = owners.iter().map(|owner| number(owner, "held_ns")).sum();
+    assert!((0.4e9..0.8e9).contains(&held), "120 times 4 ms: {pool}");
+    for owner in owners {
+        let thread = owner["thread"].as_str().expect("a name");
+        assert!(
+            ["red (", "green (", "blue (", "cyan (", "black (", "white ("].iter().any(|name| thread.starts_with(name))
+        );
+        assert!(owner["taken_at"].to_string().contains("take at planted.c:"), "{owner}");
+    }
+}
+
+#[test]
+fn writer_is_named_as_the_holder_of_a_rwlock() {
+    let words = words(&PLANTED, "rwlock");
+    let table = words.iter().find(|word| word["name"].as_str().is_some_and(|name| name.starts_with("table_lock")));
+    let table = table.unwrap_or_else(|| panic!("{words:?}"));
+    assert_eq!(table["kind"], "rwlock");
+    assert!(table["owners"][0]["thread"].as_str().is_some_and(|name| name.starts_with("writer (")), "{table}");
+}
+
+#[test]
+fn program_without_symbols_has_file_and_offset() {
+    let words = words(&compiled(&["-s"]), "rwlock");
+    let stack = words.iter().map(|word| stack(&word["sites"][0])).collect::<String>();
+    assert!(stack.contains("pthread_rwlock_rdlock") && stack.contains("\nlocks-planted-"), "{stack}");
+    assert_eq!(words[0]["kind"], "rwlock");
+}
+
+/// Runs a program that hangs.
+fn hung(shape: &str) -> Vec<Value> {
+    let output = locks(&["--json", "--hang", "1"], &PLANTED, shape);
+    assert_eq!(output.status.code(), Some(124), "{output:?}");
+    let lines = text(&output.stderr);
+    lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+fn cycle(lines: &[Value]) -> Vec<(String, String, String)> {
+    let cycle = lines.iter().find_map(|line| line["deadlock"].as_array()).unwrap_or_else(|| panic!("{lines:?}"));
+    let name = |of: &Value| of.as_str().unwrap_or_default().split(' ').next().unwrap_or_default().to_string();
+    let mut cycle: Vec<_> = cycle
+        .iter()
+        .map(|one| {
+            assert!(
+                stack(one).contains("lock_both at planted.c:") && stack(one).contains("crosses at planted.c:"),
+                "{one}"
+            );
+            assert!(number(one, "since_ns") >= 1e9, "{one}");
+            (name(&one["thread"]), name(&one["waits_for"]), name(&one["held_by"]))
+        })
+        .collect();
+    cycle.sort();
+    cycle
+}
+
+fn of(expected: &[(&str, &str, &str)]) -> Vec<(String, String, String)> {
+    expected.iter().map(|(thread, lock, holder)| (thread.to_string(), lock.to_string(), holder.to_string())).collect()
+}
+
+#[test]
+fn deadlock_of_two_locks_is_named_with_both_threads() {
+    assert_eq!(cycle(&hung("abba")), of(&[("one", "second", "two"), ("two", "first", "one")]));
+}
+
+#[test]
+fn deadlock_of_three_locks_is_named_with_its_threads() {
+    assert_eq!(
+        cycle(&hung("three")),
+        of(&[("one", "second", "two"), ("three", "first", "one"), ("two", "third", "three")])
+    );
+}
+
+#[test]
+fn lost_wake_up_is_a_thread_that_waits_for_a_condition_variable_that_nobody_signals() {
+    let lines = hung("lost");
+    assert!(lines.iter().all(|line| line["deadlock"].is_null()), "{lines:?}");
+    let waiting = lines.iter().find_map(|line| line["waiting"].as_array()).expect("waiting threads");
+    let waits = waiting.iter().find(|one| one["thread"].as_str().is_some_and(|name| name.starts_with("waits (")));
+    let waits = waits.unwrap_or_else(|| panic!("{waiting:?}"));
+    assert!(waits["waits_for"].as_str().is_some_and(|name| name.starts_with("arrived")), "{waits}");
+    assert!(stack(waits).contains("waits_for_arrival at planted.c:"), "{waits}");
+}
+
+#[test]
+fn table_is_for_people_and_begins_with_the_culprit() {
+    let output = locks(&[], &PLANTED, "heap");
+    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(7), "120\n"));
+    let table = text(&output.stderr);
+    let first = table.lines().skip_while(|line| !line.contains("longest")).nth(1).unwrap_or_default();
+    assert!(first.contains("mutex in take at planted.c:"), "{table}");
+}
+
+#[test]
+fn stacks_are_folded_for_flame_graphs() {
+    let output = locks(&["--folded"], &PLANTED, "heap");
+    let lines = text(&output.stderr);
+    let (stack, ns) = lines.lines().next().and_then(|line| line.rsplit_once(' ')).expect("a stack and a number");
+    let frames: Vec<&str> = stack.split(';').collect();
+    let place = |part: &str| {
+        frames.iter().position(|frame| frame.starts_with(part)).unwrap_or_else(|| panic!("{part} in {stack}"))
+    };
+    assert!(
+        place("start_thread") < place("worker at planted.c:") && place("worker") < place("take at planted.c:"),
+        "{stack}"
+    );
+    assert!(frames.last().is_some_and(|name| name.starts_with("mutex in take at planted.c:")), "{stack}");
+    assert!(ns.parse::<u64>().is_ok_and(|ns| ns > 1_000_000_000), "{ns}");
+}
+
+#[test]
+fn children_are_seen_if_that_is_asked_for() {
+    let names = |options: &[&str]| {
+        let output = locks(&[&["--json"], options].concat(), &PLANTED, "child");
+        assert_eq!(output.status.code(), Some(7), "{output:?}");
+        let lines = text(&output.stderr);
+        let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
+        lines.iter().map(|line| line["name"].as_str().expect("a name").to_string()).collect::<Vec<_>>()
+    };
+    assert!(names(&[]).iter().all(|name| !name.contains("take")), "the parent has only one thread");
+    assert!(names(&["-f"])[0].starts_with("mutex in take at planted.c:"));
+}
+
+#[test]
+fn program_that_executes_another_is_seen_in_it() {
+    let words = words(&PLANTED, "exec");
+    assert!(words[0]["name"].as_str().is_some_and(|name| name.starts_with("mutex in take at planted.c:")), "{words:?}");
+}
+
+#[test]
+fn sigusr1_asks_who_waits_and_the_program_goes_on() {
+    let mut command = Command::new(UFUTEX);
+    command.args(["locks", "--json", "--"]).arg(&*PLANTED).arg("lost");
+    let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("it starts");
+    let lines = BufReader::new(child.stderr.take().expect("a pipe"));
+    let id = child.id() as i32;
+    // SAFETY: our own child, which has not been waited for.
+    let send = |signal: i32| assert_eq!(unsafe { libc::kill(id, signal) }, 0);
+    let asks = std::thread::spawn(move || {
+        // Asks until the thread waits: nobody knows when it has got there.
+        lines
+            .lines()
+            .map_while(Result::ok)
+            .find_map(|line| {
+                let line: Value = serde_json::from_str(&line).ok()?;
+                line["waiting"].as_array()?.iter().find(|one| stack(one).contains("waits_for_arrival")).cloned()
+            })
+            .expect("the thread waits at last")
+    });
+    // A signal that comes before the handler is installed would end the command.
+    while !catches_sigusr1(id) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    while !asks.is_finished() {
+        send(libc::SIGUSR1);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let waits = asks.join().expect("a waiting thread");
+    assert!(waits["waits_for"].as_str().is_some_and(|name| name.starts_with("arrived")), "{waits}");
+    assert_eq!(child.try_wait().expect("our child"), None, "it goes on");
+    send(libc::SIGTERM);
+    child.wait().expect("it ends");
+}
+
+fn catches_sigusr1(pid: i32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("our child");
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).expect("its signals");
+    u64::from_str_radix(caught.trim(), 16).expect("a mask") >> (libc::SIGUSR1 - 1) & 1 != 0
+}
+
+#[test]
+fn times_agree_with_those_of_strace_for_the_same_run() {
+    let (calls, lines) = (temporary("strace"), temporary("json"));
+    let mut command = Command::new("strace");
+    command.args(["-f", "-T", "-e", "trace=futex", "-o"]).arg(&calls).arg(UFUTEX);
+    command.args(["locks", "--json", "-o"]).arg(&lines).arg("--").arg(&*PLANTED).arg("heap").stdin(Stdio::null());
+    match command.output() {
+        Err(error) if error.kind() == ErrorKind::NotFound => return skip("strace is not installed"),
+        Ok(output) if output.status.code() == Some(7) => {}
+        Ok(output) if text(&output.stderr).contains("PTRACE_TRACEME") => return skip("strace may not trace here"),
+        other => panic!("{other:?}"),
+    }
+    let calls = std::fs::read_to_string(calls).expect("the calls");
+    let lines = std::fs::read_to_string(lines).expect("the words");
+    let ours: f64 = lines.lines().map(|line| number(&serde_json::from_str(line).expect("an object"), "total_ns")).sum();
+    // A call that takes long has two lines: where it begins, and where it is resumed with its time in seconds.
+    let (mut began, mut all) = (HashSet::new(), 0.0);
+    for line in calls.lines() {
+        let (tid, call) = line.split_once(' ').expect("a TID");
+        if call.contains("FUTEX_WAIT_BITSET_PRIVATE") {
+            began.insert(tid);
+        }
+        let time = call.strip_suffix('>').and_then(|call| call.rsplit_once('<')?.1.parse::<f64>().ok());
+        if let Some(time) = time
+            && began.remove(tid)
+        {
+            all += time * 1e9;
+        }
+    }
+    assert!((0.95..1.05).contains(&(ours / all)), "{ours} ns here, {all} ns by strace");
+}
+
+fn temporary(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("locks-{}-{name}", std::process::id()))
+}
+
+#[test]
+fn what_cannot_be_run_is_said_with_the_status_of_run() {
+    for (program, status) in [("/nowhere/at/all", 127), ("/etc/passwd", 126)] {
+        let output = locks(&[], Path::new(program), "");
+        assert_eq!(output.status.code(), Some(status), "{output:?}");
+    }
+    let output = locks(&["-o", "/nowhere/at/all"], &PLANTED, "heap");
+    let line = text(&output.stderr);
+    assert!(output.status.code() == Some(125) && line.contains("/nowhere/at/all cannot be written"), "{line}");
+}

@@ -1,0 +1,159 @@
+// Programs with a culprit: `planted SHAPE`.
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static pthread_mutex_t orders_lock = PTHREAD_MUTEX_INITIALIZER, brief_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_rwlock_t table_lock = PTHREAD_RWLOCK_INITIALIZER;
+static pthread_mutex_t first = PTHREAD_MUTEX_INITIALIZER, second = PTHREAD_MUTEX_INITIALIZER,
+                       third = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t arrived = PTHREAD_COND_INITIALIZER;
+static struct pool {
+    pthread_mutex_t lock;
+    int taken;
+} *pool;
+
+static void rest(long ms) {
+    struct timespec time = {ms / 1000, ms % 1000 * 1000000};
+    nanosleep(&time, NULL);
+}
+
+static __attribute__((noinline)) void take(struct pool *from) {
+    pthread_mutex_lock(&from->lock);
+    rest(4);
+    from->taken++;
+    pthread_mutex_unlock(&from->lock);
+}
+
+static __attribute__((noinline)) void order(void) {
+    pthread_mutex_lock(&orders_lock);
+    rest(1);
+    pthread_mutex_unlock(&orders_lock);
+}
+
+static void *worker(void *name) {
+    pthread_setname_np(pthread_self(), name);
+    for (int i = 0; i < 20; i++) {
+        take(pool);
+        order();
+        for (int j = 0; j < 100; j++) {
+            pthread_mutex_lock(&brief_lock);
+            pthread_mutex_unlock(&brief_lock);
+        }
+    }
+    return NULL;
+}
+
+static void *clerk(void *name) {
+    pthread_setname_np(pthread_self(), name);
+    for (int i = 0; i < 20; i++) order();
+    return NULL;
+}
+
+static void *reader(void *name) {
+    pthread_setname_np(pthread_self(), name);
+    for (int i = 0; i < 10; i++) {
+        rest(1);
+        pthread_rwlock_rdlock(&table_lock);
+        pthread_rwlock_unlock(&table_lock);
+    }
+    return NULL;
+}
+
+static void *writer(void *name) {
+    pthread_setname_np(pthread_self(), name);
+    for (int i = 0; i < 10; i++) {
+        pthread_rwlock_wrlock(&table_lock);
+        rest(10);
+        pthread_rwlock_unlock(&table_lock);
+        rest(1);
+    }
+    return NULL;
+}
+
+struct pair {
+    pthread_mutex_t *has, *wants;
+    const char *name;
+    int done;
+};
+
+static __attribute__((noinline)) void lock_both(struct pair *locks) {
+    pthread_mutex_lock(locks->has);
+    rest(100);
+    pthread_mutex_lock(locks->wants);
+    locks->done = 1;
+}
+
+static void *crosses(void *pair) {
+    struct pair *locks = pair;
+    pthread_setname_np(pthread_self(), locks->name);
+    lock_both(locks);
+    return NULL;
+}
+
+static void *waits_for_arrival(void *name) {
+    pthread_setname_np(pthread_self(), name);
+    // The signal has come before, and nothing says so.
+    rest(100);
+    pthread_mutex_lock(&first);
+    pthread_cond_wait(&arrived, &first);
+    pthread_mutex_unlock(&first);
+    return NULL;
+}
+
+static void run(int count, void *(*body)(void *), void **arguments) {
+    pthread_t threads[8];
+    for (int i = 0; i < count; i++)
+        if (pthread_create(&threads[i], NULL, body, arguments[i])) abort();
+    for (int i = 0; i < count; i++) pthread_join(threads[i], NULL);
+}
+
+static void heap(void) {
+    pool = malloc(sizeof *pool);
+    pthread_mutex_init(&pool->lock, NULL);
+    pthread_t clerks[2];
+    for (int i = 0; i < 2; i++)
+        if (pthread_create(&clerks[i], NULL, clerk, "clerk")) abort();
+    run(6, worker, (void *[]){"red", "green", "blue", "cyan", "black", "white"});
+    for (int i = 0; i < 2; i++) pthread_join(clerks[i], NULL);
+    printf("%d\n", pool->taken);
+}
+
+int main(int argc, char **argv) {
+    const char *shape = argc > 1 ? argv[1] : "";
+    if (!strcmp(shape, "heap")) {
+        heap();
+    } else if (!strcmp(shape, "child")) {
+        pid_t child = fork();
+        if (child == 0) {
+            heap();
+            return 0;
+        }
+        waitpid(child, NULL, 0);
+        order();
+    } else if (!strcmp(shape, "exec")) {
+        execl("/proc/self/exe", argv[0], "heap", NULL);
+    } else if (!strcmp(shape, "rwlock")) {
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, writer, "writer")) abort();
+        run(3, reader, (void *[]){"reader", "reader", "reader"});
+        pthread_join(thread, NULL);
+    } else if (!strcmp(shape, "abba")) {
+        struct pair pairs[] = {{&first, &second, "one", 0}, {&second, &first, "two", 0}};
+        run(2, crosses, (void *[]){&pairs[0], &pairs[1]});
+    } else if (!strcmp(shape, "three")) {
+        struct pair pairs[] = {{&first, &second, "one", 0}, {&second, &third, "two", 0}, {&third, &first, "three", 0}};
+        run(3, crosses, (void *[]){&pairs[0], &pairs[1], &pairs[2]});
+    } else if (!strcmp(shape, "lost")) {
+        pthread_cond_signal(&arrived);
+        run(1, waits_for_arrival, (void *[]){"waits"});
+    } else {
+        return 2;
+    }
+    return 7;
+}

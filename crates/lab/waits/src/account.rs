@@ -1,0 +1,384 @@
+//! Adds up the records of waits: by process, word and call site.
+
+use crate::word::{End, Word};
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::rc::Rc;
+use ufutex_program::ring::Kind;
+
+/// A stack that has been seen: an index into [`Account::stacks`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub struct StackId(pub usize);
+
+/// Everything that is known.
+#[derive(Default)]
+pub struct Account {
+    /// By the order in which they began to write records. A process that executes another program counts as a new one.
+    pub processes: BTreeMap<usize, Process>,
+    stacks: Vec<Rc<[u64]>>,
+    ids: HashMap<Rc<[u64]>, StackId>,
+}
+
+/// A process of the program.
+#[derive(Default)]
+pub struct Process {
+    /// Its PID.
+    pub pid: i32,
+    /// The files that are mapped, the newest last.
+    pub mapped: Vec<Mapped>,
+    /// By TID.
+    pub threads: HashMap<u32, Thread>,
+    /// By address.
+    pub words: HashMap<u64, Word>,
+    /// Number of records that found no room.
+    pub dropped: u64,
+    /// The program has overwritten its records.
+    pub is_broken: bool,
+    /// Time of the first record and of the last one.
+    pub first_ns: u64,
+    /// See `first_ns`.
+    pub last_ns: u64,
+    /// The thread that sleeps at each seat.
+    seats: HashMap<u64, u32>,
+    /// A thread at this seat was woken before it had written that it sleeps.
+    early: HashMap<u64, Waker>,
+}
+
+/// A file in a process's memory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Mapped {
+    /// The first address.
+    pub start: u64,
+    /// The address behind the last.
+    pub end: u64,
+    /// The file's inode.
+    pub inode: u64,
+    /// The file.
+    pub path: PathBuf,
+}
+
+/// The operation of glibc's mutexes.
+pub const FUTEX_WAIT_PRIVATE: u64 = 128;
+
+/// A thread.
+#[derive(Default)]
+pub struct Thread {
+    /// Its last name.
+    pub name: String,
+    /// Its wait that has not ended.
+    pub waits: Option<Wait>,
+}
+
+/// A wait of a thread.
+pub struct Wait {
+    /// Address of the word.
+    pub word: u64,
+    /// When it began.
+    pub since_ns: u64,
+    /// From where.
+    pub stack: StackId,
+    /// What the memory at the word was: the word and the seven after it.
+    pub around: [u32; 8],
+    /// The operation of futex(2), or a number above 2^32 for another call.
+    pub operation: u64,
+    /// The innermost frame is in glibc.
+    pub is_in_libc: bool,
+    seat: u64,
+    waker: Option<Waker>,
+}
+
+/// Who has ended a wait.
+#[derive(Clone, Copy)]
+struct Waker {
+    tid: u32,
+    stack: StackId,
+    at_ns: u64,
+}
+
+impl Account {
+    /// The return addresses of a stack, the innermost first.
+    pub fn stack(&self, id: StackId) -> &[u64] {
+        &self.stacks[id.0]
+    }
+
+    fn id(&mut self, stack: &[u64]) -> StackId {
+        if let Some(id) = self.ids.get(stack) {
+            return *id;
+        }
+        let id = StackId(self.stacks.len());
+        let stack: Rc<[u64]> = stack.into();
+        self.stacks.push(stack.clone());
+        self.ids.insert(stack, id);
+        id
+    }
+
+    /// Notes that the program has overwritten the records of this process.
+    pub fn note_broken(&mut self, process: usize) {
+        self.processes.entry(process).or_default().is_broken = true;
+    }
+
+    /// Notes how many records of this process were dropped.
+    pub fn note_dropped(&mut self, process: usize, dropped: u64) {
+        self.processes.entry(process).or_default().dropped = dropped;
+    }
+
+    /// Notes a record of a process. One that is too short is none that the library writes.
+    pub fn note(&mut self, process: usize, kind: Kind, record: &[u64]) {
+        let own = match kind {
+            Kind::Begins => 2,
+            Kind::Mapped | Kind::Wakes | Kind::Ended | Kind::Named => 3,
+            Kind::Sleeps => 9,
+        };
+        let Some((record, rest)) = record.split_at_checked(own) else { return self.note_broken(process) };
+        let stack = if matches!(kind, Kind::Sleeps | Kind::Wakes) { self.id(rest) } else { StackId::default() };
+        let process = self.processes.entry(process).or_default();
+        match (kind, record) {
+            (Kind::Begins, &[time, pid]) => {
+                process.pid = pid as i32;
+                process.passes(time);
+            }
+            (Kind::Mapped, &[start, end, inode]) => process.map(start, end, inode, rest),
+            (Kind::Named, &[tid, first, last]) => {
+                process.threads.entry(tid as u32).or_default().name = name(first, last);
+            }
+            (Kind::Sleeps, &[time, tid, word, operation, seat, ref around @ ..]) => {
+                let mut values = [0; 8];
+                for (pair, both) in values.chunks_exact_mut(2).zip(around) {
+                    (pair[0], pair[1]) = (*both as u32, (both >> 32) as u32);
+                }
+                let is_in_libc = rest.first().is_some_and(|at| process.is_in_libc(*at));
+                let wait =
+                    Wait { word, since_ns: time, stack, around: values, operation, is_in_libc, seat, waker: None };
+                process.sleeps(tid as u32, wait);
+            }
+            (Kind::Wakes, &[time, tid, seat]) => process.wakes(Waker { tid: tid as u32, stack, at_ns: time }, seat),
+            (Kind::Ended, &[time, seat, result]) => process.ended(time, seat, result.cast_signed()),
+            _ => {}
+        }
+    }
+}
+
+/// A thread's name from two words.
+fn name(first: u64, last: u64) -> String {
+    let bytes = [first.to_ne_bytes(), last.to_ne_bytes()].concat();
+    let text = String::from_utf8_lossy(bytes.split(|byte| *byte == 0).next().unwrap_or_default()).into_owned();
+    // It goes to a terminal.
+    text.replace(char::is_control, "?")
+}
+
+impl Process {
+    fn passes(&mut self, time: u64) {
+        self.first_ns = if self.first_ns == 0 { time } else { self.first_ns.min(time) };
+        self.last_ns = self.last_ns.max(time);
+    }
+
+    fn sleeps(&mut self, tid: u32, mut wait: Wait) {
+        self.passes(wait.since_ns);
+        // If the record of its end was dropped, the wait before has ended now.
+        self.end(wait.since_ns, tid, End::Other);
+        let owner = self.owner(&wait, &wait.around);
+        self.words.entry(wait.word).or_default().begin(wait.since_ns, owner);
+        self.seats.insert(wait.seat, tid);
+        wait.waker = self.early.remove(&wait.seat);
+        self.threads.entry(tid).or_default().waits = Some(wait);
+    }
+
+    fn map(&mut self, start: u64, end: u64, inode: u64, path: &[u64]) {
+        let bytes: Vec<u8> = path.iter().flat_map(|word| word.to_ne_bytes()).take_while(|byte| *byte != 0).collect();
+        let path = PathBuf::from(<std::ffi::OsString as std::os::unix::ffi::OsStringExt>::from_vec(bytes));
+        let mapped = Mapped { start, end, inode, path };
+        if !self.mapped.contains(&mapped) {
+            self.mapped.push(mapped);
+        }
+    }
+
+    /// The file that is mapped at an address.
+    pub fn mapped_at(&self, at: u64) -> Option<&Mapped> {
+        self.mapped.iter().rev().find(|file| (file.start..file.end).contains(&at))
+    }
+
+    fn is_in_libc(&self, at: u64) -> bool {
+        let name = self.mapped_at(at).and_then(|file| file.path.file_name());
+        name.is_some_and(|name| name == "libc.so.6" || name == "libpthread.so.0")
+    }
+
+    /// The thread that glibc's mutex or rwlock names as its owner. `around` is the memory at the word. Its mutexes wait by
+    /// FUTEX_WAIT, its rwlocks and all else by FUTEX_WAIT_BITSET.
+    pub fn owner(&self, wait: &Wait, around: &[u32; 8]) -> Option<u32> {
+        const OWNER_OF_MUTEX: usize = 2;
+        // From the word on which readers or writers wait for a phase, and from the one on which writers wait for writers.
+        const WRITERS: [usize; 2] = [4, 3];
+        let places = if wait.operation == FUTEX_WAIT_PRIVATE { &[OWNER_OF_MUTEX][..] } else { &WRITERS };
+        let named = places.iter().map(|place| around[*place]).find(|tid| self.threads.contains_key(tid));
+        named.filter(|_| wait.is_in_libc)
+    }
+
+    fn wakes(&mut self, waker: Waker, seat: u64) {
+        self.passes(waker.at_ns);
+        self.threads.entry(waker.tid).or_default();
+        let sleeper = self.seats.get(&seat).copied();
+        if sleeper == Some(waker.tid) {
+            return; // a thread that asks once more whether it has to wait
+        }
+        let sleeper = sleeper.and_then(|tid| self.threads.get_mut(&tid));
+        let Some(wait) = sleeper.and_then(|thread| thread.waits.as_mut()) else {
+            self.early.insert(seat, waker);
+            return;
+        };
+        wait.waker = Some(waker);
+        if let Some(word) = self.words.get_mut(&wait.word) {
+            word.wake(waker.at_ns, waker.tid);
+        }
+    }
+
+    fn ended(&mut self, time: u64, seat: u64, result: i64) {
+        self.passes(time);
+        const ETIMEDOUT: i64 = -(libc::ETIMEDOUT as i64);
+        self.early.remove(&seat);
+        let Some(&tid) = self.seats.get(&seat) else { return };
+        let waker = self.threads.get(&tid).and_then(|thread| thread.waits.as_ref()?.waker);
+        self.end(
+            time,
+            tid,
+            match result {
+                0.. => End::Woken(waker.map(|waker| (waker.tid, waker.stack))),
+                ETIMEDOUT => End::TimedOut,
+                _ => End::Other,
+            },
+        );
+    }
+
+    fn end(&mut self, time: u64, tid: u32, end: End) {
+        let Some(wait) = self.threads.get_mut(&tid).and_then(|thread| thread.waits.take()) else { return };
+        self.seats.remove(&wait.seat);
+        if let Some(word) = self.words.get_mut(&wait.word) {
+            word.end(time, tid, (wait.stack, wait.operation), time.saturating_sub(wait.since_ns), end);
+        }
+    }
+
+    /// Ends the waits that have not ended with the process, which was gone at `time`.
+    pub fn end_all(&mut self, time: u64) {
+        self.passes(time);
+        let waiting: Vec<u32> =
+            self.threads.iter().filter(|(_, thread)| thread.waits.is_some()).map(|(tid, _)| *tid).collect();
+        for tid in waiting {
+            self.end(time, tid, End::Other);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::word::Sum;
+
+    const SEAT: u64 = 0x7000;
+    const WORD: u64 = 0x4000;
+
+    fn name(of: &str) -> [u64; 2] {
+        let mut bytes = [0; 16];
+        bytes[..of.len()].copy_from_slice(of.as_bytes());
+        [0, 8].map(|at| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight")))
+    }
+
+    fn sleeps(account: &mut Account, time: u64, tid: u64, owner: u64) {
+        let [first, last] = name("waits");
+        account.note(1, Kind::Named, &[tid, first, last]);
+        if account.processes.get(&1).is_none_or(|process| process.mapped.is_empty()) {
+            let path = name("/x/libc.so.6");
+            account.note(1, Kind::Mapped, &[0x100, 0x200, 7, path[0], path[1]]);
+        }
+        account.note(1, Kind::Sleeps, &[time, tid, WORD, 128, SEAT + tid, 2, owner, 0, 0, 0x111, 0x222]);
+    }
+
+    fn wakes(account: &mut Account, time: u64, tid: u64, woken: u64) {
+        let [first, last] = name("wakes");
+        account.note(1, Kind::Named, &[tid, first, last]);
+        account.note(1, Kind::Wakes, &[time, tid, SEAT + woken, 0x333]);
+    }
+
+    fn ends(account: &mut Account, time: u64, tid: u64, result: i64) {
+        account.note(1, Kind::Ended, &[time, SEAT + tid, result.cast_unsigned()]);
+    }
+
+    #[test]
+    fn wait_has_its_time_its_waker_and_how_it_ended() {
+        let mut account = Account::default();
+        sleeps(&mut account, 1000, 10, 0);
+        sleeps(&mut account, 1100, 11, 0);
+        wakes(&mut account, 1500, 20, 10);
+        ends(&mut account, 1600, 10, 0);
+        ends(&mut account, 2100, 11, -110);
+        let process = &account.processes[&1];
+        let site = process.words[&WORD].sites.values().next().expect("one stack");
+        assert_eq!((site.sum, site.wakes, site.timeouts), (Sum { waits: 2, total_ns: 1600 }, 1, 1));
+        let ((waker, stack), sum) = site.wakers.iter().next().expect("one waker");
+        assert_eq!((*waker, account.stack(*stack), sum.total_ns), (20, &[0x333][..], 600));
+        assert_eq!((process.threads[&10].name.as_str(), process.threads[&20].name.as_str()), ("waits", "wakes"));
+        assert!(!process.is_broken && process.threads.values().all(|thread| thread.waits.is_none()));
+    }
+
+    #[test]
+    fn wake_that_comes_before_the_record_of_the_sleep_belongs_to_it() {
+        let mut account = Account::default();
+        wakes(&mut account, 1000, 20, 10);
+        sleeps(&mut account, 1001, 10, 0);
+        ends(&mut account, 1002, 10, 0);
+        // A late one, of a wait that has ended, belongs to no later wait.
+        wakes(&mut account, 1003, 21, 10);
+        ends(&mut account, 1004, 10, 0);
+        sleeps(&mut account, 2000, 10, 0);
+        ends(&mut account, 3000, 10, 0);
+        let site = account.processes[&1].words[&WORD].sites.values().next().expect("one stack");
+        assert_eq!(site.wakers.keys().map(|(tid, _)| *tid).collect::<Vec<_>>(), [20]);
+        assert_eq!(site.sum.waits, 2);
+    }
+
+    #[test]
+    fn owner_is_a_thread_that_the_memory_beside_the_word_names() {
+        let mut account = Account::default();
+        sleeps(&mut account, 400, 20, 0);
+        ends(&mut account, 500, 20, 0);
+        sleeps(&mut account, 1000, 10, 20);
+        wakes(&mut account, 1400, 20, 10);
+        ends(&mut account, 1500, 10, 0);
+        sleeps(&mut account, 2000, 10, 12_345);
+        ends(&mut account, 2100, 10, -4);
+        assert_eq!(account.processes[&1].words[&WORD].held_ns, HashMap::from([(20, 400)]), "12345 is no thread");
+    }
+
+    #[test]
+    fn wait_that_has_not_ended_ends_with_the_program_or_the_thread_s_next_one() {
+        let mut account = Account::default();
+        sleeps(&mut account, 1000, 10, 0);
+        sleeps(&mut account, 1700, 10, 0);
+        account.processes.values_mut().for_each(|process| process.end_all(2000));
+        let site = account.processes[&1].words[&WORD].sites.values().next().expect("one stack");
+        assert_eq!((site.sum, site.wakes), (Sum { waits: 2, total_ns: 1000 }, 0));
+    }
+
+    #[test]
+    fn records_that_the_library_does_not_write_mark_the_process() {
+        for (kind, record) in [
+            (Kind::Begins, &[][..]),
+            (Kind::Mapped, &[1, 2]),
+            (Kind::Sleeps, &[1; 8]),
+            (Kind::Wakes, &[1; 2]),
+            (Kind::Ended, &[1; 2]),
+            (Kind::Named, &[1; 2]),
+        ] {
+            let mut account = Account::default();
+            account.note(1, kind, record);
+            assert!(account.processes[&1].is_broken, "{kind:?}");
+        }
+        // Any numbers may stand in the others.
+        let mut account = Account::default();
+        for kind in [Kind::Begins, Kind::Mapped, Kind::Sleeps, Kind::Wakes, Kind::Ended, Kind::Sleeps, Kind::Ended] {
+            for value in [0, 1, u64::MAX] {
+                let len = if kind == Kind::Ended { 3 } else { 20 };
+                account.note(1, kind, &vec![value; len]);
+            }
+        }
+        account.processes.values_mut().for_each(|process| process.end_all(0));
+    }
+}

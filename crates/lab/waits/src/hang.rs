@@ -1,0 +1,177 @@
+//! Who waits at the moment, for what, and for whom.
+
+use crate::account::{Account, Process, Wait};
+use crate::kind;
+use crate::names::Names;
+use crate::report::{self, thread};
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::time::Duration;
+
+/// A thread that waits.
+pub struct Waiting {
+    /// The process.
+    pub pid: i32,
+    tid: u32,
+    /// Its name.
+    pub thread: String,
+    /// The word.
+    pub word: u64,
+    /// The word's name.
+    pub waits_for: String,
+    /// For how long, in nanoseconds.
+    pub since_ns: u64,
+    holder: Option<u32>,
+    /// The thread that holds the lock, if the lock says so.
+    pub held_by: Option<String>,
+    /// From where, the innermost frame first.
+    pub stack: Vec<String>,
+}
+
+/// All threads that wait at `now_ns`, those that wait longest first.
+pub fn waiting(account: &Account, names: &mut Names, now_ns: u64) -> Vec<Waiting> {
+    let mut all = Vec::new();
+    for (number, process) in &account.processes {
+        for (tid, one) in &process.threads {
+            let Some(wait) = &one.waits else { continue };
+            let frames = names.stack(*number, process, account.stack(wait.stack));
+            let kind = kind::of(&frames, wait.operation);
+            let holder = if kind.is_lock == Some(true) { holder(process, wait) } else { None };
+            all.push(Waiting {
+                pid: process.pid,
+                tid: *tid,
+                thread: thread(process, *tid),
+                word: wait.word,
+                waits_for: report::name(names, process, wait.word, kind, &frames),
+                since_ns: now_ns.saturating_sub(wait.since_ns),
+                holder,
+                held_by: holder.map(|holder| thread(process, holder)),
+                stack: frames.iter().map(ToString::to_string).collect(),
+            });
+        }
+    }
+    all.sort_by_key(|waiting| (std::cmp::Reverse(waiting.since_ns), waiting.tid));
+    all
+}
+
+/// The lock's owner now, or when the wait began if the memory cannot be read.
+fn holder(process: &Process, wait: &Wait) -> Option<u32> {
+    let mut bytes = [0; 32];
+    let read =
+        File::open(format!("/proc/{}/mem", process.pid)).and_then(|memory| memory.read_exact_at(&mut bytes, wait.word));
+    let mut around = wait.around;
+    if read.is_ok() {
+        for (value, bytes) in around.iter_mut().zip(bytes.chunks_exact(4)) {
+            *value = u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        }
+    }
+    process.owner(wait, &around)
+}
+
+/// A wait that has just begun may be over: its record is read a little later than the lock's owner.
+const SETTLED_NS: u64 = 100_000_000;
+
+/// The deadlocks: threads of which each waits for a lock that the next one holds, and the last one for the first one's.
+pub fn deadlocks(waiting: &[Waiting]) -> Vec<Vec<&Waiting>> {
+    let settled = || waiting.iter().filter(|one| one.since_ns >= SETTLED_NS);
+    let of: HashMap<(i32, u32), &Waiting> = settled().map(|one| ((one.pid, one.tid), one)).collect();
+    let next = |one: &Waiting| of.get(&(one.pid, one.holder?)).copied();
+    let mut found: Vec<Vec<&Waiting>> = Vec::new();
+    for one in settled() {
+        let mut chain = vec![one];
+        let mut last = one;
+        while let Some(holder) = next(last) {
+            if holder.tid == one.tid {
+                let is_new =
+                    |cycle: &Vec<&Waiting>| !cycle.iter().any(|other| (other.pid, other.tid) == (one.pid, one.tid));
+                if found.iter().all(is_new) {
+                    found.push(chain);
+                }
+                break;
+            }
+            // Another cycle, to which this thread only leads.
+            if chain.iter().any(|before| before.tid == holder.tid) {
+                break;
+            }
+            chain.push(holder);
+            last = holder;
+        }
+    }
+    found
+}
+
+/// Says for people who waits for whom.
+pub fn text(waiting: &[Waiting]) -> String {
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    let _ = write(&mut text, waiting);
+    text
+}
+
+fn write(to: &mut String, waiting: &[Waiting]) -> std::fmt::Result {
+    let each = |to: &mut String, one: &Waiting| {
+        let since = crate::table::time(one.since_ns);
+        let held = one.held_by.as_ref().map(|holder| format!(", which {holder} holds")).unwrap_or_default();
+        writeln!(to, "  {} has waited {} for {}{held}", one.thread, since.trim(), one.waits_for)?;
+        one.stack.iter().try_for_each(|frame| writeln!(to, "      {frame}"))
+    };
+    for cycle in deadlocks(waiting) {
+        writeln!(
+            to,
+            "\n Deadlock of {} threads, each of which holds the lock that the one before it waits for:\n",
+            cycle.len()
+        )?;
+        cycle.iter().try_for_each(|one| each(to, one))?;
+    }
+    match waiting.len() {
+        0 => writeln!(to, "\n No thread waits for a futex.\n"),
+        1 => writeln!(to, "\n 1 thread waits:\n"),
+        number => writeln!(to, "\n {number} threads wait:\n"),
+    }?;
+    waiting.iter().try_for_each(|one| each(to, one))?;
+    writeln!(to)
+}
+
+/// The time by the clock of the records.
+pub fn now_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: stores into `time`.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    u64::try_from(Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32).as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waits(tid: u32, holder: Option<u32>) -> Waiting {
+        Waiting {
+            pid: 1,
+            tid,
+            thread: tid.to_string(),
+            word: 0,
+            waits_for: String::new(),
+            since_ns: SETTLED_NS,
+            holder,
+            held_by: None,
+            stack: Vec::new(),
+        }
+    }
+
+    fn cycles(waiting: &[(u32, Option<u32>)]) -> Vec<Vec<u32>> {
+        let waiting: Vec<Waiting> = waiting.iter().map(|(tid, holder)| waits(*tid, *holder)).collect();
+        deadlocks(&waiting).iter().map(|cycle| cycle.iter().map(|one| one.tid).collect()).collect()
+    }
+
+    #[test]
+    fn each_cycle_is_found_once_and_no_chain() {
+        assert!(cycles(&[(1, Some(2)), (2, Some(3)), (3, None)]).is_empty(), "the last one runs");
+        assert!(cycles(&[(1, Some(2)), (2, Some(9))]).is_empty(), "the holder does not wait");
+        assert_eq!(cycles(&[(1, Some(1))]), [[1]], "a thread that waits for itself");
+        assert_eq!(cycles(&[(5, Some(1)), (1, Some(2)), (2, Some(1)), (6, Some(5))]), [[1, 2]], "others wait for it");
+        let two = [(1, Some(2)), (2, Some(3)), (3, Some(1)), (7, Some(8)), (8, Some(7))];
+        assert_eq!(cycles(&two), [vec![1, 2, 3], vec![7, 8]]);
+    }
+}

@@ -1,0 +1,52 @@
+//! `ufutex locks`: runs a program, and says which of its locks cost time, who held them and who waited, from where.
+//!
+//! The preloaded library writes a record when a thread goes to sleep, when it is woken, and when its wait ends. This process reads
+//! the records while the program runs (`files`), adds them up (`account`), and looks up names after the program's end (`names`,
+//! `kind`). What it prints is in `report`, `table` and `json`; `hang` says who waits for whom at the moment.
+
+#![cfg_attr(not(test), deny(clippy::print_stderr))]
+
+mod account;
+mod files;
+mod folded;
+mod hang;
+mod json;
+mod kind;
+mod names;
+mod program;
+mod report;
+mod table;
+mod word;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use program::run;
+
+/// Format of the output.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
+    /// A table for people.
+    Table,
+    /// A JSON object for each word.
+    Json,
+    /// A line for each stack, for programs that draw flame graphs.
+    Folded,
+}
+
+/// The settings of `ufutex locks`.
+pub struct Locks {
+    /// Whether waits by instructions are seen too.
+    pub trap: bool,
+    /// Whether waits of child processes are seen too.
+    pub follow: bool,
+    /// After how long without a change the program counts as hung, and is ended.
+    pub hang: Option<Duration>,
+    /// The format of the output.
+    pub format: Format,
+    /// The file for the output. `None` means stderr.
+    pub output: Option<PathBuf>,
+    /// The program and its arguments. Not empty.
+    pub command: Vec<OsString>,
+}

@@ -1,0 +1,262 @@
+//! Names of addresses: functions, with file and line and inlined functions where there is debug information, and variables.
+
+use crate::account::{Mapped, Process};
+use addr2line::Loader;
+use object::{Object, ObjectSegment, ReadCache};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt;
+use std::fs::File;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// A frame of a stack.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Frame {
+    /// The function. `None` if the file has no symbol for the address.
+    pub function: Option<String>,
+    /// The source file's name without its directory, and the line.
+    pub line: Option<(String, u32)>,
+    /// The name of the file in which the code is. `None` if it is in no file.
+    pub module: Option<String>,
+    /// The address, from where the file was loaded, or in memory.
+    pub address: u64,
+}
+
+impl fmt::Display for Frame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { function, line, module, address } = self;
+        match (function, line, module) {
+            (Some(function), Some((file, line)), _) => write!(f, "{function} at {file}:{line}"),
+            (Some(function), None, Some(module)) => write!(f, "{function} in {module}"),
+            (Some(function), None, None) => f.write_str(function),
+            (None, _, Some(module)) => write!(f, "{module}+{address:#x}"),
+            (None, _, None) => write!(f, "{address:#x}"),
+        }
+    }
+}
+
+/// What is known of the files.
+#[derive(Default)]
+pub struct Names {
+    modules: HashMap<(PathBuf, u64), Option<Rc<Module>>>,
+    frames: HashMap<(usize, u64), Rc<[Frame]>>,
+    compiled: HashMap<i32, Vec<(u64, u64, String)>>,
+}
+
+/// A file with code.
+struct Module {
+    name: String,
+    /// The address in the file's own terms at which its first page begins.
+    first: u64,
+    /// The address behind its memory.
+    end: u64,
+    symbols: Loader,
+    /// The separate file with its debug information.
+    debug: Option<Loader>,
+}
+
+impl Module {
+    /// `None` if another file is at this path by now.
+    fn open(path: &Path, inode: u64) -> Option<Self> {
+        let status = path.metadata().ok()?;
+        if !status.is_file() || status.ino() != inode {
+            return None;
+        }
+        let file = ReadCache::new(File::open(path).ok()?);
+        let object = object::File::parse(&file).ok()?;
+        let first = object.segments().map(|segment| segment.address()).min()? & !0xfff;
+        let end = object.segments().map(|segment| segment.address().saturating_add(segment.size())).max()?;
+        let build_id = object.build_id().ok().flatten().map(<[u8]>::to_vec);
+        let symbols = Loader::new(path).ok()?;
+        let debug = build_id.and_then(|id| Loader::new(debug_file(&id)?).ok());
+        let name = printable(&path.file_name()?.to_string_lossy());
+        Some(Self { name, first, end, symbols, debug })
+    }
+
+    /// The functions at an address, the innermost first.
+    fn frames(&self, at: u64) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        for loader in self.debug.iter().chain([&self.symbols]) {
+            let Ok(mut inlined) = loader.find_frames(at) else { continue };
+            while let Ok(Some(frame)) = inlined.next() {
+                let function = frame.function.and_then(|name| Some(printable(&name.demangle().ok()?)));
+                let line = frame.location.and_then(|place| {
+                    let file = printable(&Path::new(place.file?).file_name()?.to_string_lossy());
+                    Some((file, place.line?))
+                });
+                if function.is_some() {
+                    frames.push(Frame { function, line, module: Some(self.name.clone()), address: at });
+                }
+            }
+            if !frames.is_empty() {
+                return frames;
+            }
+        }
+        vec![Frame {
+            function: self.symbol(at).map(|(name, _)| name),
+            line: None,
+            module: Some(self.name.clone()),
+            address: at,
+        }]
+    }
+
+    /// The symbol that an address is in, and where it begins.
+    fn symbol(&self, at: u64) -> Option<(String, u64)> {
+        let mut loaders = self.debug.iter().chain([&self.symbols]);
+        loaders.find_map(|loader| {
+            let symbol = loader.find_symbol_info(at)?;
+            let name = symbol.name().split('@').next().unwrap_or_default();
+            // Other names are not mangled: `a` would be demangled as C++'s `signed char`.
+            let is_mangled = name.starts_with("_Z") || name.starts_with("_R");
+            let name =
+                if is_mangled { addr2line::demangle_auto(Cow::Borrowed(name), None) } else { Cow::Borrowed(name) };
+            Some((printable(&name), symbol.address()))
+        })
+    }
+}
+
+/// The name without control characters: it goes to a terminal.
+fn printable(name: &str) -> String {
+    name.replace(char::is_control, "?")
+}
+
+/// The file with debug information that a distribution installs for a build ID.
+fn debug_file(id: &[u8]) -> Option<PathBuf> {
+    let text: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    let path = Path::new("/usr/lib/debug/.build-id").join(text.get(..2)?).join(format!("{}.debug", text.get(2..)?));
+    path.exists().then_some(path)
+}
+
+/// The name of a variable.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Variable {
+    /// The symbol, or the file.
+    pub name: String,
+    /// The offset from there.
+    pub offset: u64,
+}
+
+impl fmt::Display for Variable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.offset {
+            0 => f.write_str(&self.name),
+            offset => write!(f, "{}+{offset:#x}", self.name),
+        }
+    }
+}
+
+impl Names {
+    fn module(&mut self, process: &Process, at: u64) -> Option<(Rc<Module>, u64)> {
+        let Mapped { start, inode, path, .. } = process.mapped_at(at)?;
+        let open = || Module::open(path, *inode).map(Rc::new);
+        let module = self.modules.entry((path.clone(), *inode)).or_insert_with(open).clone()?;
+        let address = (at - start).wrapping_add(module.first);
+        // Memory behind the file's own is somebody else's.
+        (address < module.end).then_some((module, address))
+    }
+
+    /// The functions that this return address is in: more than one if some are inlined.
+    fn frames_at(&mut self, number: usize, process: &Process, at: u64) -> Rc<[Frame]> {
+        if let Some(known) = self.frames.get(&(number, at)) {
+            return known.clone();
+        }
+        // The address is behind the call.
+        let call = at.wrapping_sub(1);
+        let frames = match self.module(process, call) {
+            Some((module, address)) => module.frames(address),
+            None => vec![Frame { function: self.compiled(process.pid, call), line: None, module: None, address: at }],
+        };
+        let frames: Rc<[Frame]> = frames.into();
+        self.frames.insert((number, at), frames.clone());
+        frames
+    }
+
+    /// The name of a function that the program has compiled itself, if it has written a map for perf(1).
+    fn compiled(&mut self, pid: i32, at: u64) -> Option<String> {
+        let map = self.compiled.entry(pid).or_insert_with(|| {
+            let text = map_for_perf(pid).unwrap_or_default();
+            text.lines().filter_map(parse).collect()
+        });
+        let function =
+            map.iter().rev().find(|(start, length, _)| (*start..start.saturating_add(*length)).contains(&at))?;
+        Some(function.2.clone())
+    }
+
+    /// All frames of a stack, the innermost first.
+    pub fn stack(&mut self, number: usize, process: &Process, stack: &[u64]) -> Vec<Frame> {
+        stack.iter().flat_map(|at| self.frames_at(number, process, *at).to_vec()).collect()
+    }
+
+    /// The variable at an address. `None` if it is in no file's memory.
+    pub fn variable(&mut self, process: &Process, at: u64) -> Option<Variable> {
+        let (module, address) = self.module(process, at)?;
+        Some(match module.symbol(address) {
+            Some((name, begin)) => Variable { name, offset: address - begin },
+            None => Variable { name: module.name.clone(), offset: address },
+        })
+    }
+}
+
+/// The map for perf(1) that this process has written. Anybody may write to /tmp: the file must be its user's, as perf demands.
+fn map_for_perf(pid: i32) -> Option<String> {
+    const MOST: u64 = 256 << 20;
+    let path = format!("/tmp/perf-{pid}.map");
+    let file = File::options().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path).ok()?;
+    let status = file.metadata().ok()?;
+    // SAFETY: takes and changes nothing.
+    let user = unsafe { libc::geteuid() };
+    let is_trusted = status.is_file() && status.uid() == user && status.len() <= MOST;
+    is_trusted.then(|| std::io::read_to_string(file).ok())?
+}
+
+/// A line of a map for perf(1): address and length in hexadecimal, and a name.
+fn parse(line: &str) -> Option<(u64, u64, String)> {
+    let mut fields = line.splitn(3, ' ');
+    let mut number = || u64::from_str_radix(fields.next()?.trim_start_matches("0x"), 16).ok();
+    let (start, length) = (number()?, number()?);
+    Some((start, length, printable(fields.next()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_a_map_for_perf_have_an_address_a_length_and_a_name_with_spaces() {
+        assert_eq!(parse("7f00 20 void Hands::take()"), Some((0x7f00, 0x20, "void Hands::take()".to_string())));
+        assert_eq!(parse("0x7f00 0x20 LazyCompile:~f"), Some((0x7f00, 0x20, "LazyCompile:~f".to_string())));
+        for line in ["", "7f00", "7f00 20", "name 20 f"] {
+            assert_eq!(parse(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn own_functions_and_variables_have_names() {
+        static VARIABLE: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(7);
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("Linux");
+        let path = std::env::current_exe().expect("this program");
+        let of_program = || maps.lines().filter(|line| line.ends_with(path.to_str().expect("UTF-8")));
+        let ends = |line: &str| {
+            let (start, end) = line.split(' ').next()?.split_once('-')?;
+            Some((u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?))
+        };
+        let first = of_program().next().and_then(ends).expect("a mapping");
+        let last = of_program().next_back().and_then(ends).expect("a mapping");
+        let mut process = Process::default();
+        let inode = path.metadata().expect("this program").ino();
+        process.mapped.push(Mapped { start: first.0, end: last.1 + 0x10_0000, inode, path });
+        let mut names = Names::default();
+        let variable = names.variable(&process, VARIABLE.as_ptr() as u64).expect("it is in this program");
+        assert!(variable.name.contains("VARIABLE") && variable.offset == 0, "{variable:?}");
+        // As a return address: in the function, not at its beginning.
+        let here = own_functions_and_variables_have_names as *const () as u64;
+        let frames = names.stack(1, &process, &[here + 1]);
+        let is_this =
+            |frame: &Frame| frame.function.as_ref().is_some_and(|name| name.contains("own_functions_and_variables"));
+        assert!(frames.iter().any(is_this), "{frames:?}");
+        let nowhere = names.stack(1, &process, &[8]);
+        assert_eq!(nowhere[0].to_string(), "0x8");
+    }
+}

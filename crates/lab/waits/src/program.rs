@@ -1,0 +1,237 @@
+//! Runs the program, and reads its records meanwhile.
+
+use crate::account::{Account, Process};
+use crate::files::{self, Files};
+use crate::names::Names;
+use crate::{Format, Locks, folded, hang, json, report, table};
+use anyhow::{Context, Result};
+use lab_measure::interrupt;
+use lab_terminal::stderr;
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitCode, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use ufutex_program::environment::SETTINGS;
+
+/// Exit status for a failure of this command, as in `ufutex run`.
+const EXIT_OURS: u8 = 125;
+/// Exit status if the program was ended because it hung, as in timeout(1).
+const EXIT_HUNG: u8 = 124;
+/// Interval at which records are read.
+const OFTEN: Duration = Duration::from_millis(10);
+/// Interval at which it is looked who has ended, and who moves.
+const SELDOM: Duration = Duration::from_millis(100);
+/// Time from SIGTERM to SIGKILL.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Runs the program and prints what is known of its locks. Returns the exit status: the program's, unless it hung.
+pub fn run(locks: &Locks) -> ExitCode {
+    match run_and_print(locks) {
+        Ok(status) => ExitCode::from(status),
+        Err(error) => {
+            stderr::say(format_args!("{error:#}"));
+            ExitCode::from(EXIT_OURS)
+        }
+    }
+}
+
+fn run_and_print(locks: &Locks) -> Result<u8> {
+    // An unusable file is reported before the program has run in vain.
+    let output = locks
+        .output
+        .as_ref()
+        .map(|file| File::create(file).with_context(|| format!("{} cannot be written", file.display())));
+    let output = output.transpose()?;
+    let (wants_state, wants_end) = (flag(libc::SIGUSR1)?, flag(libc::SIGTERM)?);
+    let mut watched = Watched { locks, files: Files::new()?, account: Account::default(), names: Names::default() };
+    let mut program = start(locks, &watched.files)?;
+    let (status, is_hung) = watched.watch(&mut program, &wants_state, &wants_end)?;
+    // What a process has written whose end is seen first is taken then. Children may go on.
+    watched.files.close_gone(&mut watched.account);
+    watched.files.drain(&mut watched.account);
+    watched.files.close_gone(&mut watched.account);
+    let end = hang::now_ns();
+    watched.account.processes.values_mut().for_each(|process| process.end_all(end));
+    if watched.files.begun() == 0 {
+        // If the program was not started, `ufutex run` has said why.
+        if let Some(status @ 125..=127) = status.code() {
+            return Ok(status as u8);
+        }
+        anyhow::bail!(
+            "the program has left no records: it was executed without the library, or there was no room for a file of 8 MiB \
+             in {}, or its limit of file sizes (ulimit -f) is lower",
+            watched.files.directory().display()
+        );
+    }
+    watched.print(output)?;
+    Ok(if is_hung { EXIT_HUNG } else { as_shell(status) })
+}
+
+/// A flag that a signal sets.
+fn flag(signal: i32) -> Result<Arc<AtomicBool>> {
+    let flag = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal, flag.clone()).context("cannot install the handlers of SIGUSR1 and SIGTERM")?;
+    Ok(flag)
+}
+
+/// The exit status that a shell shows.
+fn as_shell(status: ExitStatus) -> u8 {
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)) as u8
+}
+
+fn start(locks: &Locks, files: &Files) -> Result<Child> {
+    let mut command = Command::new(std::env::current_exe().context("cannot find this command's own file")?);
+    let mut settings = b"profile=".to_vec();
+    settings.extend_from_slice(files.directory().as_os_str().as_encoded_bytes());
+    if locks.follow {
+        settings.extend_from_slice(b",children");
+    }
+    command.arg("run").env(SETTINGS, <std::ffi::OsString as std::os::unix::ffi::OsStringExt>::from_vec(settings));
+    if locks.trap {
+        command.arg("--trap");
+    }
+    // SAFETY: one system call between fork and exec. If this process dies, so does the program.
+    unsafe {
+        command.pre_exec(|| {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM as libc::c_ulong, 0, 0, 0);
+            Ok(())
+        })
+    };
+    command.arg("--").args(&locks.command).spawn().context("cannot start the program")
+}
+
+struct Watched<'l> {
+    locks: &'l Locks,
+    files: Files,
+    account: Account,
+    names: Names,
+}
+
+impl Watched<'_> {
+    /// Reads records until the program ends. Returns its exit status, and whether it was ended because it hung.
+    fn watch(
+        &mut self,
+        program: &mut Child,
+        wants_state: &AtomicBool,
+        wants_end: &AtomicBool,
+    ) -> Result<(ExitStatus, bool)> {
+        let (mut still, mut last, mut spent) = (Duration::ZERO, Instant::now(), 0);
+        let (mut is_hung, mut was_interrupted) = (false, false);
+        let mut end_by = None;
+        loop {
+            let any = self.files.drain(&mut self.account);
+            if let Some(status) = program.try_wait()? {
+                // The terminal has sent Ctrl-C to the program too.
+                if interrupt::requested() && !was_interrupted {
+                    self.say_state()?;
+                }
+                return Ok((status, is_hung));
+            }
+            if wants_state.swap(false, Ordering::Relaxed) || (interrupt::requested() && !was_interrupted) {
+                was_interrupted = interrupt::requested();
+                self.say_state()?;
+            }
+            if wants_end.swap(false, Ordering::Relaxed) {
+                // Unlike Ctrl-C, which the terminal sends to the program too.
+                send(program, libc::SIGTERM);
+            }
+            if any {
+                still = Duration::ZERO;
+            }
+            let passed = last.elapsed();
+            std::thread::sleep(OFTEN);
+            if passed < SELDOM {
+                continue;
+            }
+            last = Instant::now();
+            self.files.close_gone(&mut self.account);
+            if end_by.is_some_and(|time| Instant::now() >= time) {
+                // It may have ended meanwhile.
+                let _ = program.kill();
+            }
+            let Some(length) = self.locks.hang.filter(|_| !is_hung) else { continue };
+            let now = self.cpu_time();
+            // A process that was stopped, or this one, has not stood still for as long as the clock says.
+            still =
+                if any || now != spent || self.is_stopped() { Duration::ZERO } else { still + passed.min(2 * SELDOM) };
+            spent = now;
+            if self.is_hung(still, length) {
+                is_hung = true;
+                stderr::say(format_args!("the program hangs"));
+                self.say_state()?;
+                send(program, libc::SIGTERM);
+                end_by = Some(Instant::now() + GRACE);
+            }
+        }
+    }
+
+    /// Whether nothing has moved for this long, or threads wait for each other for as long.
+    fn is_hung(&mut self, still: Duration, length: Duration) -> bool {
+        let waits = |process: &Process| process.threads.values().any(|thread| thread.waits.is_some());
+        if still >= length {
+            return self.account.processes.values().any(waits);
+        }
+        let waiting = hang::waiting(&self.account, &mut self.names, hang::now_ns());
+        let is_long = |one: &&hang::Waiting| u128::from(one.since_ns) >= length.as_nanos();
+        hang::deadlocks(&waiting).iter().any(|cycle| cycle.iter().all(is_long))
+    }
+
+    /// CPU time of the program's processes, in ticks, those included that have ended and were waited for.
+    fn cpu_time(&self) -> u64 {
+        // User and system time, of the process and of its children, are the 14th to the 17th field; the state is the third.
+        let time =
+            |pid| files::stat(pid)?.get(11..15)?.iter().map(|field| field.parse::<u64>().ok()).sum::<Option<u64>>();
+        self.files.processes().filter_map(time).sum()
+    }
+
+    /// Whether one of the processes is stopped: by Ctrl-Z, or by a debugger.
+    fn is_stopped(&self) -> bool {
+        self.files.processes().any(|pid| matches!(files::state(pid), Some('T' | 't')))
+    }
+
+    /// Says who waits for whom.
+    fn say_state(&mut self) -> Result<()> {
+        let waiting = hang::waiting(&self.account, &mut self.names, hang::now_ns());
+        if self.locks.format != Format::Json {
+            stderr::text(&hang::text(&waiting));
+            return Ok(());
+        }
+        for cycle in hang::deadlocks(&waiting) {
+            stderr::text(&format!("{}\n", json::waiting("deadlock", &cycle)));
+        }
+        stderr::text(&format!("{}\n", json::waiting("waiting", &waiting.iter().collect::<Vec<_>>())));
+        Ok(())
+    }
+
+    fn print(&mut self, output: Option<File>) -> Result<()> {
+        // A program may have written the names of its own code only at its end.
+        self.names = Names::default();
+        let lines = report::lines(&self.account, &mut self.names);
+        let mut text = Vec::new();
+        match self.locks.format {
+            Format::Table => {
+                let command: Vec<_> = self.locks.command.iter().map(|part| part.to_string_lossy()).collect();
+                text = table::text(&command.join(" ").escape_debug().to_string(), &self.account, &lines).into_bytes();
+            }
+            Format::Json => lines.iter().try_for_each(|line| writeln!(text, "{}", json::line(line)))?,
+            Format::Folded => lines.iter().try_for_each(|line| folded::write(&mut text, line))?,
+        }
+        match output {
+            Some(mut file) => file.write_all(&text).context("the output cannot be written"),
+            None => match std::io::stderr().write_all(&text) {
+                Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+                    Err(error).context("stderr cannot be written")
+                }
+                _ => Ok(()),
+            },
+        }
+    }
+}
+
+fn send(program: &Child, signal: i32) {
+    // SAFETY: our own child, which has not been waited for, so its PID has not been reused.
+    unsafe { libc::kill(program.id() as i32, signal) };
+}

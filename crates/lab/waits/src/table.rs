@@ -1,0 +1,164 @@
+//! The output for people.
+
+use crate::account::Account;
+use crate::report::Line;
+use std::fmt::{self, Write};
+
+/// Words that took less than this share of the time are left out, and only counted.
+const SHARE_SHOWN: f64 = 0.001;
+/// Most words.
+const MOST_WORDS: usize = 10;
+/// Most places and threads of each word.
+const MOST_EACH: usize = 3;
+/// Most frames of a place.
+const MOST_FRAMES: usize = 12;
+
+/// The whole table.
+pub fn text(command: &str, account: &Account, lines: &[Line]) -> String {
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    let _ = write(&mut text, command, account, lines);
+    text
+}
+
+fn write(to: &mut String, command: &str, account: &Account, lines: &[Line]) -> fmt::Result {
+    let all = lines.iter().fold(0u64, |sum, line| sum.saturating_add(line.total_ns));
+    let waits: u64 = lines.iter().map(|line| line.waits).sum();
+    let ran = account.processes.values().map(|process| process.last_ns.saturating_sub(process.first_ns)).max();
+    let processes = match account.processes.len() {
+        0 | 1 => String::new(),
+        number => format!(" in {number} processes"),
+    };
+    writeln!(
+        to,
+        "\n Locks of '{command}'{processes}: {waits} waits of {} for {} words, in {}\n",
+        time(all).trim(),
+        lines.len(),
+        time(ran.unwrap_or(0)).trim(),
+    )?;
+    for process in account.processes.values() {
+        if process.dropped != 0 {
+            writeln!(
+                to,
+                " {} records of process {} found no room: its times are too short.",
+                process.dropped, process.pid
+            )?;
+        }
+        if process.is_broken {
+            writeln!(to, " Process {} has overwritten its records: its later waits are missing.", process.pid)?;
+        }
+    }
+    if waits == 0 {
+        return writeln!(to, " No thread has slept in a wait for a private futex.\n");
+    }
+    let (locks, events): (Vec<&Line>, Vec<&Line>) = lines.iter().partition(|line| line.is_lock);
+    section(to, "Locks, for which threads waited until another gave them up", &locks)?;
+    section(to, "What threads waited for to happen: work, a condition, the end of another thread", &events)?;
+    for line in locks.iter().chain(&events).take(MOST_EACH) {
+        details(to, line)?;
+    }
+    writeln!(to)
+}
+
+/// A line for each word, those with the most time first.
+fn section(to: &mut String, title: &str, lines: &[&Line]) -> fmt::Result {
+    if lines.is_empty() {
+        return Ok(());
+    }
+    writeln!(to, " {title}:\n")?;
+    writeln!(to, "{:>10} {:>9} {:>9} {:>9} {:>9} {:>7}", "waited", "waits", "mean", "p99", "longest", "waiters")?;
+    let all = lines.iter().fold(0u64, |sum, line| sum.saturating_add(line.total_ns));
+    let is_shown = |line: &&&Line| line.total_ns as f64 >= SHARE_SHOWN * all as f64;
+    let shown: Vec<_> = lines.iter().filter(is_shown).take(MOST_WORDS).collect();
+    for line in &shown {
+        writeln!(
+            to,
+            "{:>10} {:>9} {:>9} {:>9} {:>9} {:>7}  {}",
+            time(line.total_ns),
+            line.waits,
+            time(line.mean_ns),
+            time(line.p99_ns),
+            time(line.longest_ns),
+            line.waiters_most,
+            name(line),
+        )?;
+    }
+    if shown.len() < lines.len() {
+        writeln!(to, "{:>10} {} more words", "", lines.len() - shown.len())?;
+    }
+    writeln!(to)
+}
+
+fn details(to: &mut String, line: &Line) -> fmt::Result {
+    match line.address {
+        0 => writeln!(to, "\n {}", name(line)),
+        address => writeln!(to, "\n {}, {address:#x}", name(line)),
+    }?;
+    for site in line.sites.iter().take(MOST_EACH) {
+        writeln!(to, "\n   {} in {} waits at", time(site.total_ns).trim(), site.waits)?;
+        frames(to, &site.stack)?;
+        for waker in site.wakers.iter().take(MOST_EACH) {
+            let place = waker.caller.as_ref().map(|frame| format!(" in {frame}")).unwrap_or_default();
+            writeln!(
+                to,
+                "     ended by {} {} times, after {}{place}",
+                waker.thread,
+                waker.waits,
+                time(waker.total_ns).trim()
+            )?;
+        }
+    }
+    let what = if line.is_lock { "held by" } else { "ended by" };
+    for owner in line.owners.iter().take(MOST_EACH) {
+        writeln!(to, "\n   {what} {} for {} while others waited", owner.thread, time(owner.held_ns).trim())?;
+        if let Some(stack) = &owner.taken_at {
+            writeln!(to, "     taken after a wait at")?;
+            frames(to, stack)?;
+        }
+    }
+    Ok(())
+}
+
+/// The word's name, with its kind if the name does not say it.
+fn name(line: &Line) -> String {
+    let kind = line.kind.name;
+    if line.name.starts_with(kind) { line.name.clone() } else { format!("{} ({kind})", line.name) }
+}
+
+fn frames(to: &mut String, frames: &[String]) -> fmt::Result {
+    frames.iter().take(MOST_FRAMES).try_for_each(|frame| writeln!(to, "       {frame}"))?;
+    if frames.len() > MOST_FRAMES { writeln!(to, "       and {} more", frames.len() - MOST_FRAMES) } else { Ok(()) }
+}
+
+/// A time with three digits and its unit.
+pub fn time(ns: u64) -> String {
+    let ns = ns as f64;
+    let (number, unit) = match ns {
+        long if long >= 1e9 => (long / 1e9, "s"),
+        some if some >= 1e6 => (some / 1e6, "ms"),
+        short if short >= 1e3 => (short / 1e3, "us"),
+        _ => (ns, "ns"),
+    };
+    let digits = if number >= 100.0 {
+        0
+    } else if number >= 10.0 {
+        1
+    } else {
+        2
+    };
+    format!("{number:.digits$} {unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_has_three_digits_and_a_unit() {
+        let times = [0, 999, 1000, 12_345, 999_900, 1_500_000, 250_000_000, 1_234_000_000, 100_000_000_000].map(time);
+        assert_eq!(
+            times,
+            ["0.00 ns", "999 ns", "1.00 us", "12.3 us", "1000 us", "1.50 ms", "250 ms", "1.23 s", "100 s"]
+        );
+    }
+}

@@ -1,0 +1,215 @@
+//! What is known of a word that threads wait for.
+
+use crate::account::StackId;
+use hdrhistogram::Histogram;
+use std::collections::{HashMap, HashSet};
+
+/// From where a thread waits, and by which operation.
+pub type Place = (StackId, u64);
+
+/// Times of some waits, in nanoseconds.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct Sum {
+    /// Number of waits.
+    pub waits: u64,
+    /// Their sum.
+    pub total_ns: u64,
+}
+
+impl Sum {
+    /// Adds a wait.
+    pub fn add(&mut self, ns: u64) {
+        self.waits += 1;
+        self.total_ns = self.total_ns.saturating_add(ns);
+    }
+}
+
+/// How a wait has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// By a wake: of this thread from there, if that is known.
+    Woken(Option<(u32, StackId)>),
+    /// Its time was up.
+    TimedOut,
+    /// By a signal, or with the program.
+    Other,
+}
+
+/// Waits from one stack for one word.
+pub struct Site {
+    /// All of them.
+    pub sum: Sum,
+    /// The longest.
+    pub longest_ns: u64,
+    /// Their times, within 6 %.
+    pub times: Histogram<u32>,
+    /// How many were woken.
+    pub wakes: u64,
+    /// How many ended because their time was up.
+    pub timeouts: u64,
+    /// Who has waited.
+    pub threads: HashSet<u32>,
+    /// By who has ended them.
+    pub wakers: HashMap<(u32, StackId), Sum>,
+}
+
+impl Default for Site {
+    fn default() -> Self {
+        Self {
+            sum: Sum::default(),
+            longest_ns: 0,
+            times: no_times(),
+            wakes: 0,
+            timeouts: 0,
+            threads: HashSet::new(),
+            wakers: HashMap::new(),
+        }
+    }
+}
+
+/// Times of one digit, which take 2 KiB.
+pub fn no_times() -> Histogram<u32> {
+    Histogram::new(1).expect("one digit is accepted")
+}
+
+impl Site {
+    fn add(&mut self, tid: u32, ns: u64, end: End) {
+        self.sum.add(ns);
+        self.longest_ns = self.longest_ns.max(ns);
+        // It grows as needed. Without memory for that the time is missing in p99.
+        let _ = self.times.record(ns);
+        self.threads.insert(tid);
+        match end {
+            End::Woken(waker) => {
+                self.wakes += 1;
+                if let Some(waker) = waker {
+                    self.wakers.entry(waker).or_default().add(ns);
+                }
+            }
+            End::TimedOut => self.timeouts += 1,
+            End::Other => {}
+        }
+    }
+}
+
+/// Waits for one word.
+#[derive(Default)]
+pub struct Word {
+    /// By stack of the waiter, and operation.
+    pub sites: HashMap<Place, Site>,
+    /// Most waiters at a time.
+    pub most: u64,
+    /// How long there was at least one waiter.
+    pub busy_ns: u64,
+    /// For how long a thread held the lock while others waited, as far as the word said so or it woke the others then.
+    pub held_ns: HashMap<u32, u64>,
+    /// From where a thread has taken the lock after its last wait for it.
+    pub taken_from: HashMap<u32, StackId>,
+    waiting: u64,
+    changed_ns: u64,
+    holder: Option<u32>,
+    /// Time with waiters for which the holder is not known yet.
+    unknown_ns: u64,
+}
+
+impl Word {
+    /// A thread begins to wait. The memory beside the word names this owner.
+    pub fn begin(&mut self, now: u64, owner: Option<u32>) {
+        self.pass(now);
+        self.waiting += 1;
+        self.most = self.most.max(self.waiting);
+        if let Some(owner) = owner {
+            self.is_held_by(owner);
+        }
+    }
+
+    /// This thread wakes one that waits. If nobody is known to hold the lock, it was this one.
+    pub fn wake(&mut self, now: u64, waker: u32) {
+        self.pass(now);
+        if self.holder.is_none() {
+            self.is_held_by(waker);
+        }
+        self.holder = None;
+    }
+
+    /// The wait of a thread from this stack has ended after `ns`.
+    pub fn end(&mut self, now: u64, tid: u32, place: Place, ns: u64, end: End) {
+        self.pass(now);
+        self.waiting = self.waiting.saturating_sub(1);
+        if self.waiting == 0 {
+            // What it takes the last one to run again is nobody's.
+            (self.holder, self.unknown_ns) = (None, 0);
+        }
+        self.sites.entry(place).or_default().add(tid, ns, end);
+        if let End::Woken(_) = end {
+            self.taken_from.insert(tid, place.0);
+        }
+    }
+
+    /// Adds the time until `now` to what it belongs to.
+    fn pass(&mut self, now: u64) {
+        if self.waiting != 0 {
+            let passed = now.saturating_sub(self.changed_ns);
+            self.busy_ns = self.busy_ns.saturating_add(passed);
+            match self.holder {
+                Some(holder) => self.held(holder, passed),
+                None => self.unknown_ns = self.unknown_ns.saturating_add(passed),
+            }
+        }
+        self.changed_ns = self.changed_ns.max(now);
+    }
+
+    fn held(&mut self, tid: u32, ns: u64) {
+        let held = self.held_ns.entry(tid).or_default();
+        *held = held.saturating_add(ns);
+    }
+
+    /// The lock is held by this thread, and was since the time for which nobody is known.
+    fn is_held_by(&mut self, tid: u32) {
+        let before = std::mem::take(&mut self.unknown_ns);
+        self.held(tid, before);
+        self.holder = Some(tid);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STACK: StackId = StackId(0);
+    const HERE: Place = (STACK, 128);
+
+    #[test]
+    fn owner_that_the_word_names_held_it_while_others_waited() {
+        let mut word = Word::default();
+        word.begin(100, Some(7));
+        word.begin(130, Some(7));
+        word.wake(150, 7);
+        word.end(160, 1, HERE, 60, End::Woken(Some((7, STACK))));
+        word.begin(170, Some(1));
+        word.wake(200, 1);
+        word.end(210, 2, HERE, 80, End::Woken(Some((1, STACK))));
+        word.end(230, 3, HERE, 60, End::TimedOut);
+        // From 100 to 150 thread 7; from 150 on nobody is known until 170, when the word names thread 1, until 200.
+        assert_eq!((word.held_ns[&7], word.held_ns[&1]), (50, 50));
+        assert_eq!((word.most, word.busy_ns), (2, 130));
+        let site = &word.sites[&HERE];
+        assert_eq!((site.sum, site.longest_ns), (Sum { waits: 3, total_ns: 200 }, 80));
+        assert_eq!((site.wakes, site.timeouts, site.wakers[&(7, STACK)].total_ns), (2, 1, 60));
+    }
+
+    #[test]
+    fn without_a_name_in_the_word_who_wakes_has_held_it() {
+        let mut word = Word::default();
+        word.begin(100, None);
+        word.wake(180, 9);
+        word.end(190, 1, HERE, 90, End::Woken(None));
+        assert_eq!(word.held_ns, HashMap::from([(9, 80)]));
+        assert_eq!(word.taken_from, HashMap::from([(1, STACK)]));
+        // Nobody waits meanwhile.
+        word.begin(1000, None);
+        word.wake(1010, 9);
+        word.end(1020, 1, HERE, 20, End::Woken(None));
+        assert_eq!((word.held_ns[&9], word.busy_ns), (90, 110));
+    }
+}

@@ -1,0 +1,197 @@
+//! The calling thread's stack, as return addresses.
+
+use core::arch::asm;
+use core::cell::UnsafeCell;
+use core::ptr;
+use std::boxed::Box;
+use std::vec::Vec;
+
+use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64};
+use framehop::{FrameAddress, MayAllocateDuringUnwind, Unwinder as _};
+use ufutex::{UserMemory, Width};
+use ufutex_program::ring::Ring;
+
+use super::modules::{self, Known, Modules};
+use crate::memory::Native;
+use crate::process::{Locked, SpinLock};
+use crate::{raw, signals, stack};
+
+/// Deeper frames are left out.
+pub const MOST_FRAMES: usize = 120;
+const SHARDS: usize = 8;
+/// Size of a walker's own stack: that of the program may have no room, as in a handler on an alternate stack.
+const STACK: u64 = 64 << 10;
+/// A stack is not larger than this.
+const MOST_STACK: u64 = 1 << 30;
+
+/// The walkers of a process. All zeroes at first.
+pub struct Stacks {
+    shards: [Shard; SHARDS],
+    modules: Modules,
+}
+
+#[repr(C, align(64))]
+struct Shard {
+    lock: SpinLock,
+    /// Null until it is used. Guarded by `lock`.
+    walker: UnsafeCell<*mut Walker>,
+}
+
+/// What a stack is walked with.
+struct Walker {
+    /// The address behind its own stack.
+    top: u64,
+    known: Known,
+    cache: CacheX86_64<MayAllocateDuringUnwind>,
+    frames: Vec<u64>,
+    page: Page,
+}
+
+/// A copy of a page of a stack of which no look at the mappings says yet where it ends. The kernel makes it, so that no address faults: the handler of SIGSEGV would
+/// begin at the top of the thread's alternate stack, which may be the one that is walked.
+struct Page {
+    /// 0: there is none.
+    at: u64,
+    words: [u64; WORDS],
+}
+
+const WORDS: usize = 512;
+const BYTES: u64 = WORDS as u64 * 8;
+
+/// Registers at a point of the calling function.
+#[derive(Clone, Copy)]
+struct Registers {
+    ip: u64,
+    sp: u64,
+    bp: u64,
+}
+
+impl Stacks {
+    /// Calls `f` with the calling thread's return addresses, from the program's innermost frame on. There are none if other
+    /// threads use all walkers: this one may hold up nobody, and wait for nobody.
+    #[inline(never)]
+    pub fn with(&self, now: u64, ring: &Ring, f: &mut dyn FnMut(&[u64])) {
+        let (ip, sp, bp): (u64, u64, u64);
+        // SAFETY: reads registers.
+        unsafe {
+            asm!("lea {}, [rip]", "mov {}, rsp", "mov {}, rbp", out(reg) ip, out(reg) sp, out(reg) bp,
+                options(nostack, nomem, preserves_flags));
+        }
+        match self.take(sp) {
+            None => f(&[]),
+            Some((_locked, walker)) => {
+                // SAFETY: guarded by the lock that we hold.
+                let walker = unsafe { &mut *walker };
+                let top = walker.top;
+                let walk = || walker.walk(Registers { ip, sp, bp }, &self.modules, now, ring);
+                // SAFETY: the walker's own stack, which only the holder of its lock uses.
+                unsafe { stack::run_on(top, walk) };
+                f(&walker.frames);
+            }
+        }
+    }
+
+    /// A walker that no other thread uses while the lock is held.
+    fn take(&self, sp: u64) -> Option<(Locked<'_>, *mut Walker)> {
+        let mixed = (sp >> 12).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        for i in 0..2 * SHARDS {
+            let shard = &self.shards[(mixed as usize + i) % SHARDS];
+            let Some(locked) = shard.lock.try_lock() else { continue };
+            // SAFETY: guarded by the lock that we hold. Null, or a box that is never freed.
+            let walker = unsafe { &mut *shard.walker.get() };
+            if walker.is_null() {
+                let top = raw::map(STACK as usize)? + STACK;
+                // SAFETY: mapped above.
+                unsafe { stack::run_on(top, || *walker = Box::into_raw(Box::new(Walker::new(top)))) };
+            }
+            return Some((locked, *walker));
+        }
+        None
+    }
+}
+
+impl Walker {
+    fn new(top: u64) -> Self {
+        Self {
+            top,
+            known: Known::new(),
+            cache: CacheX86_64::new(),
+            frames: Vec::with_capacity(MOST_FRAMES),
+            page: Page { at: 0, words: [0; WORDS] },
+        }
+    }
+
+    /// Fills in `frames`. If an address is in no known mapping, the mappings are read again.
+    fn walk(&mut self, from: Registers, modules: &Modules, now: u64, ring: &Ring) {
+        self.page.at = 0;
+        let is_known = self.try_walk(from);
+        if modules.refresh(&mut self.known, is_known, now, ring) {
+            self.try_walk(from);
+        }
+    }
+
+    /// Returns `false` if it met an address in no known mapping, at which it ends.
+    fn try_walk(&mut self, Registers { ip, sp, bp }: Registers) -> bool {
+        let Self { known, cache, frames, page, .. } = self;
+        frames.clear();
+        let mut registers = UnwindRegsX86_64::new(ip, sp, bp);
+        let mut address = FrameAddress::from_instruction_pointer(ip);
+        let readable = known.memory_at(sp);
+        let mut load = |at: u64| match readable {
+            // The thread's own stack stays where it is.
+            Some(end) if (sp..end).contains(&at) => Native.load(at, Width::U64).map_err(drop),
+            None if (sp..sp + MOST_STACK).contains(&at) => page.load(at).ok_or(()),
+            _ => Err(()),
+        };
+        for _ in 0..MOST_FRAMES {
+            let at = address.address();
+            match modules::find(&known.modules, at) {
+                None => return false,
+                // Frames of this library are not the program's.
+                Some(module) if module.is_ours => {}
+                Some(_) => frames.push(at),
+            }
+            let next = if at == signals::restore as *const () as u64 {
+                interrupted(&mut registers, &mut load)
+            } else {
+                known.unwinder.unwind_frame(address, &mut registers, cache, &mut load).ok().flatten()
+            };
+            let Some(next) = next.and_then(FrameAddress::from_return_address) else { break };
+            address = next;
+        }
+        true
+    }
+}
+
+/// Goes on at the instruction that one of this library's handlers has interrupted, with the registers in the handler's context,
+/// at which the stack pointer points.
+fn interrupted(registers: &mut UnwindRegsX86_64, load: &mut impl FnMut(u64) -> Result<u64, ()>) -> Option<u64> {
+    let context = registers.sp();
+    let mut register = |register| load(context.wrapping_add(signals::in_context(register) as u64)).ok();
+    let (ip, sp, bp) = (register(libc::REG_RIP)?, register(libc::REG_RSP)?, register(libc::REG_RBP)?);
+    *registers = UnwindRegsX86_64::new(ip, sp, bp);
+    Some(ip)
+}
+
+impl Page {
+    /// The word at this address. `None` if it cannot be read.
+    fn load(&mut self, at: u64) -> Option<u64> {
+        if !at.is_multiple_of(8) {
+            return None;
+        }
+        let page = at & !(BYTES - 1);
+        if self.at != page {
+            self.at = if self.copy(page) { page } else { 0 };
+        }
+        (self.at == page).then(|| self.words[(at % BYTES / 8) as usize])
+    }
+
+    fn copy(&mut self, page: u64) -> bool {
+        let to = libc::iovec { iov_base: self.words.as_mut_ptr().cast(), iov_len: BYTES as usize };
+        let from = libc::iovec { iov_base: ptr::with_exposed_provenance_mut(page as usize), iov_len: BYTES as usize };
+        let (to, from) = (&raw const to as u64, &raw const from as u64);
+        // SAFETY: stores into `words`. The kernel reads the addresses, and says so if it cannot.
+        let copied = unsafe { raw::syscall6(libc::SYS_process_vm_readv, [raw::pid() as u64, to, 1, from, 1, 0]) };
+        copied == BYTES as isize
+    }
+}

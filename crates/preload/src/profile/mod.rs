@@ -1,0 +1,207 @@
+//! For `ufutex locks`: records of each wait that sleeps, and of what wakes it, in a file that the command reads while the program
+//! runs.
+//!
+//! The command looks up symbols, adds up times and finds deadlocks. Here a record is only written: the time, the thread, the word,
+//! and return addresses.
+
+mod frames;
+mod modules;
+mod vdso;
+
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use core::{mem, ptr};
+use std::vec::Vec;
+
+use ufutex::syscall::Number;
+use ufutex_program::ring::{Kind, Ring};
+
+use crate::process::{Process, SpinLock, process};
+use crate::{memory, patch, raw, settings};
+
+/// All zeroes at first.
+pub struct Profile {
+    /// Null until the process has written a record.
+    ring: AtomicPtr<Ring>,
+    /// Held while the ring is made.
+    making: SpinLock,
+    /// 1 if no ring can be made.
+    failed: AtomicU64,
+    stacks: frames::Stacks,
+    told: Told,
+}
+
+/// Makes the file of the process that `ufutex locks` has started, before the program begins.
+pub fn begin() {
+    if settings::get().profile.is_some() {
+        vdso::begin();
+    }
+    if let Some((process, ring)) = ring() {
+        // The mappings are read now, before the program may have changed its root.
+        process.profile.stacks.with(now(), ring, &mut |_| {});
+    }
+}
+
+/// The process's ring, which is made now if there is none. `None` if no records are wanted of this process.
+#[inline(always)]
+fn ring() -> Option<(&'static Process, &'static Ring)> {
+    settings::get().profile.and_then(made_ring)
+}
+
+fn made_ring(directory: &[u8]) -> Option<(&'static Process, &'static Ring)> {
+    // The program's own filter may not know the calls that are made here.
+    let process = process().filter(|_| !patch::is_filtered())?;
+    let Profile { ring, making, failed, .. } = &process.profile;
+    let mut made = ring.load(Ordering::Acquire); // [Po]
+    if made.is_null() && failed.load(Ordering::Relaxed) == 0 {
+        let _locked = making.lock();
+        made = ring.load(Ordering::Relaxed);
+        // A child of vfork(2) has its parent's, and makes none.
+        if made.is_null() && !process.is_borrowed() {
+            match make(directory) {
+                Some(new) => {
+                    made = ptr::from_ref(new).cast_mut();
+                    ring.store(made, Ordering::Release); // [Po]: who finds the ring finds it begun
+                }
+                None => failed.store(1, Ordering::Relaxed),
+            }
+        }
+    }
+    // SAFETY: null, or a mapping that is never unmapped.
+    Some((process, unsafe { made.as_ref() }?))
+}
+
+/// Makes a file for this process: `PID.TIME` in the directory.
+fn make(directory: &[u8]) -> Option<&'static Ring> {
+    let settings = settings::get();
+    if !settings.children && settings.process.is_some_and(|wanted| wanted != raw::pid()) {
+        return None;
+    }
+    let len = size_of::<Ring>() as u64;
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: stores into `limit`. A file beyond it would be a signal.
+    unsafe { raw::own(libc::SYS_getrlimit, [libc::RLIMIT_FSIZE.into(), (&raw mut limit) as u64]) };
+    if limit.rlim_cur < len {
+        return None;
+    }
+    let now = now();
+    let name = std::format!("/{}.{now}\0", raw::pid());
+    let path: Vec<u8> = [directory, name.as_bytes()].concat();
+    let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC | libc::O_NOFOLLOW;
+    // SAFETY: a string that ends with NUL.
+    let file =
+        unsafe { raw::own(libc::SYS_openat, [libc::AT_FDCWD as u64, path.as_ptr() as u64, flags as u64, 0o600]) };
+    if file < 0 {
+        return None;
+    }
+    let file = file as u64;
+    let (access, shared) = ((libc::PROT_READ | libc::PROT_WRITE) as u64, libc::MAP_SHARED as u64);
+    // Its memory is taken now: a store to a page for which there is none would be a signal.
+    // SAFETY: a file of our own, and new memory at an address that the kernel chooses.
+    let at = unsafe {
+        let at = match raw::own(libc::SYS_fallocate, [file, 0, 0, len]) {
+            0 => raw::syscall6(libc::SYS_mmap, [0, len, access, shared, file, 0]),
+            error => error,
+        };
+        raw::own(libc::SYS_close, [file]);
+        at
+    };
+    if (-4095..0).contains(&at) {
+        // SAFETY: as above.
+        unsafe { raw::own(libc::SYS_unlinkat, [libc::AT_FDCWD as u64, path.as_ptr() as u64, 0]) };
+        return None;
+    }
+    // SAFETY: mapped above with that length, never unmapped, and all zeroes are a valid ring.
+    let ring: &Ring = unsafe { &*ptr::with_exposed_provenance(at as usize) };
+    ring.write(Kind::Begins, &[&[now, raw::pid() as u64]]);
+    ring.begin();
+    Some(ring)
+}
+
+fn now() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    vdso::clock_gettime(&mut time);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// TIDs whose names have been told lately.
+type Told = [AtomicU64; 256];
+
+/// The calling thread's TID. Its name is told if it was not lately.
+fn thread(process: &Process, ring: &Ring, now: u64) -> u64 {
+    let tid = raw::tid() as u64;
+    // Time in quarters of a second.
+    let told = tid << 32 | now >> 28 & 0xffff_ffff;
+    let place = &process.profile.told[tid as usize % process.profile.told.len()];
+    if place.swap(told, Ordering::Relaxed) != told {
+        let mut name = [0u64; 2];
+        // SAFETY: stores 16 bytes into `name`.
+        unsafe { raw::own(libc::SYS_prctl, [libc::PR_GET_NAME as u64, (&raw mut name) as u64, 0, 0, 0]) };
+        ring.write(Kind::Named, &[&[tid, name[0], name[1]]]);
+    }
+    tid
+}
+
+/// Notes that the calling thread is going to sleep at `seat` in this call. `Some` if [`ended`] has to be called.
+#[inline(always)]
+pub fn sleeps(number: Number, args: &[u64; 6], seat: u64) -> Option<Asleep> {
+    let (process, ring) = ring()?;
+    note_sleep(process, ring, number, args, seat).then_some(Asleep { ring, seat })
+}
+
+#[inline(never)]
+fn note_sleep(process: &'static Process, ring: &'static Ring, number: Number, args: &[u64; 6], seat: u64) -> bool {
+    let (address, operation) = match number {
+        Number::FutexWaitv => (memory::read::<crate::calls::Waitv>(args[0]).map_or(0, |word| word.uaddr), 1 << 32),
+        Number::FutexWait => (args[0], 2 << 32),
+        _ => (args[0], args[1] & 0xffff_ffff),
+    };
+    let now = now();
+    let tid = thread(process, ring, now);
+    // Not beyond the word's page, where there may be no memory.
+    let around: [u64; 4] = core::array::from_fn(|i| {
+        let at = address + 8 * i as u64;
+        if (at + 7) >> 12 == address >> 12 { memory::read(at).unwrap_or(0) } else { 0 }
+    });
+    let mut is_written = false;
+    process.profile.stacks.with(now, ring, &mut |stack| {
+        let about = [now, tid, address, operation, seat];
+        is_written = ring.write(Kind::Sleeps, &[&about, &around, stack]);
+    });
+    is_written
+}
+
+/// A thread that sleeps at a seat.
+pub struct Asleep {
+    ring: &'static Ring,
+    seat: u64,
+}
+
+impl Asleep {
+    /// Notes that the wait has ended, with this result of the call.
+    pub fn ended(self, result: isize) {
+        if patch::is_filtered() {
+            return; // another thread has installed a filter for this one meanwhile
+        }
+        self.ring.write(Kind::Ended, &[&[now(), self.seat, result as u64]]);
+    }
+}
+
+/// Notes that the calling thread wakes the one that sleeps at `seat`.
+#[inline(always)]
+pub fn wakes(seat: u64) {
+    if let Some((process, ring)) = ring() {
+        note_wake(process, ring, seat);
+    }
+}
+
+#[inline(never)]
+fn note_wake(process: &'static Process, ring: &'static Ring, seat: u64) {
+    let now = now();
+    let tid = thread(process, ring, now);
+    process.profile.stacks.with(now, ring, &mut |stack| {
+        ring.write(Kind::Wakes, &[&[now, tid, seat], stack]);
+    });
+}
+
+const _: () = assert!(mem::align_of::<Ring>() <= 4096);
+const _: () = assert!(1 + 11 + frames::MOST_FRAMES <= ufutex_program::ring::MOST_WORDS);
