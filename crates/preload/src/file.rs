@@ -74,7 +74,7 @@ pub fn number(name: &[u8]) -> Option<i32> {
 }
 
 /// Opens a file for `f`, if that is possible.
-pub fn opened(path: &[u8], flags: i32, f: impl FnOnce(u64)) {
+fn opened(path: &[u8], flags: i32, f: impl FnOnce(u64)) {
     let Ok(path) = CStr::from_bytes_until_nul(path) else { return };
     let flags = (libc::O_RDONLY | libc::O_CLOEXEC | flags) as u64;
     // SAFETY: a string.

@@ -6,9 +6,9 @@
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// Words for records, a power of two: 8 MiB, of which only the pages that are written take memory.
+/// Words for records, a power of two: 8 MiB, all of which the writer allocates at the beginning.
 const WORDS: u64 = 1 << 20;
-/// Words that only [`Kind::Ended`] may use: thirteen thousand threads may be asleep.
+/// Words that only [`Kind::Ended`] may use. The ends of 16,384 waits fit.
 const FOR_ENDS: u64 = 1 << 16;
 /// Number that says that the file is ready, with a version.
 const READY: u64 = u64::from_le_bytes(*b"ufxlock1");
@@ -101,12 +101,12 @@ impl Ring {
         for (i, word) in parts.iter().copied().flatten().enumerate() {
             self.word(at + 1 + i as u64).store(*word, Ordering::Relaxed);
         }
-        // [Rb]: Release pairs with the Acquire of `take`: who sees the header sees the words behind it.
+        // [Rb]: Release pairs with the Acquire of `take`: a reader that loads the header sees the words behind it.
         self.word(at).store((kind as u64) << 32 | len, Ordering::Release);
         true
     }
 
-    /// How many words have been written or begun so far: where a reader stops that does not want to go on for ever.
+    /// Number of words that writers have reserved. A reader that stops there ends even if writers go on.
     pub fn head(&self) -> u64 {
         self.head.0.load(Ordering::Relaxed)
     }

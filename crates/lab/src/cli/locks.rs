@@ -16,7 +16,7 @@ pub struct LocksArgs {
     /// See the waits of child processes too
     #[arg(short, long)]
     follow_forks: bool,
-    /// If nothing has moved for TIME, say who waits for whom, end the program, and exit with 124
+    /// If nothing has moved for TIME (seconds, or 90s, 10m), say who waits for whom, end the program, and exit with 124
     #[arg(long, value_name = "TIME", value_parser = values::runtime, allow_negative_numbers = true)]
     hang: Option<f64>,
     /// Print one JSON object for each word, by the time waited
@@ -25,7 +25,7 @@ pub struct LocksArgs {
     /// Print one line for each stack and the nanoseconds waited there, for flamegraph.pl, inferno and speedscope
     #[arg(long)]
     folded: bool,
-    /// Write the output to FILE instead of stderr
+    /// Write the report to FILE instead of stderr; what SIGUSR1, Ctrl-C and --hang print stays there
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     output: Option<PathBuf>,
     /// The program, searched for in PATH if its name has no slash, and its arguments
@@ -57,7 +57,7 @@ pub const ABOUT: &str = "\
 Say which locks cost a program time, who holds them, and who waits, from where
 
 Runs PROGRAM unchanged as `ufutex run --trap` does, without root. Notes each wait of a thread that sleeps: the word, the
-stack, for how long, and who has ended it. Names are looked up after the program's end.";
+stack, for how long, and who has ended it. Names are looked up at the end, and when the state is printed.";
 
 /// Text below the options.
 pub const MORE: &str = "\
@@ -73,20 +73,28 @@ walked by the tables of the program's files (.eh_frame), and by frame pointers w
 program has compiled itself is named by /tmp/perf-PID.map, if it writes one (java -XX:+DumpPerfMapAtExit, node
 --perf-basic-prof, python -X perf).
 
-The owner is the thread that the lock itself names (glibc's mutexes and rwlocks), or else the thread that ends the wait.
+The owner is the thread that the lock itself names (glibc's mutexes, but for timed locks of them, and the writer of its
+rwlocks), or else the thread that ends the wait. Deadlocks are found by the first alone.
 
-At SIGUSR1, at Ctrl-C, and with --hang: each waiting thread, since when, for what, held by whom, and its stack. Threads
-of which each waits for a lock that the next one holds are a deadlock. --hang counts as moved: waits and wakes, and CPU
-time of the program's processes. A deadlock that is as old as TIME counts as a hang even if other threads move. SIGTERM
-is passed on to the program.
+At SIGUSR1, Ctrl-C and SIGTERM, and with --hang: each waiting thread, for how long, for what, held by whom, and its
+stack. Threads of which each waits for a lock that the next one holds are a deadlock. SIGTERM is passed on to the
+program. A second Ctrl-C or SIGTERM ends ufutex at once.
+--hang: a program hangs if for TIME no thread has begun or ended a wait, PROGRAM and (with -f) its children have used no
+CPU time, and a thread waits for a futex; or if a deadlock is as old as TIME. A server without requests looks the same.
+A hang in read or pthread_join alone is not found. SIGTERM, and SIGKILL 2 s later, go to PROGRAM; its children are not
+ended.
 
---json, one object per line, locks first: pid, word (address, text; null for words of threads), name, kind, is_lock, waits, total_ns, mean_ns, p99_ns, longest_ns,
-waiters_most, waiters_mean (while there were any), wakes, timeouts, sites [{waits, total_ns, stack [text], wakers
-[{thread, waits, total_ns, stack}]}], owners [{thread, held_ns (while others waited), taken_at (stack or null)}]; at
-SIGUSR1 and so on {deadlock [...]} and {waiting [{pid, thread, waits_for, word, since_ns, held_by, stack}]}.
+--json, one object per line, locks first: pid, word (address, text; null if the object stands for the words of several
+threads), name, kind, is_lock, waits, total_ns, mean_ns, p99_ns, longest_ns, waiters_most (words of threads: how many
+threads have waited), waiters_mean (while there were any; null for words of threads), wakes, timeouts, sites [{waits,
+total_ns, stack [text], wakers [{thread, waits, total_ns, stack}], at most 10}], owners [{thread, held_ns (while others
+waited), taken_at (stack or null)}], at most 10, none for words of threads; when the state is printed {deadlock [...]}
+and {waiting [{pid, thread, waits_for, word, waited_ns, held_by, stack}]}.
+--folded has the waits for what is no lock too.
 
 Exit status: the program's (128 + N if signal N ended it); or
   124  the program hung, and was ended (--hang)
+  130  interrupted twice
   125  ufutex itself failed, or the program was executed without the library
   126  the program was found but cannot be run
   127  the program was not found

@@ -256,7 +256,7 @@ pub fn time(text: &str, longest_s: f64) -> Option<f64> {
     (seconds >= 1e-9 && seconds <= longest_s).then_some(seconds)
 }
 
-/// `-r` of `bench`, and `-d` of `advise`: a time in seconds.
+/// `-r` of `bench`, and `-d` of `advise`, `--hang` of `locks`: a time in seconds.
 pub fn runtime(text: &str) -> Result<f64, String> {
     time(text, RUNTIME_MAX_S).ok_or_else(|| {
         format!("is not accepted; accepted: seconds above 0, up to {RUNTIME_MAX_S}, or a time such as 90s or 10m")

@@ -128,7 +128,7 @@ fn cycle(lines: &[Value]) -> Vec<(String, String, String)> {
                 stack(one).contains("lock_both at planted.c:") && stack(one).contains("crosses at planted.c:"),
                 "{one}"
             );
-            assert!(number(one, "since_ns") >= 1e9, "{one}");
+            assert!(number(one, "waited_ns") >= 1e9, "{one}");
             (name(&one["thread"]), name(&one["waits_for"]), name(&one["held_by"]))
         })
         .collect();

@@ -38,9 +38,9 @@ pub struct Process {
     pub first_ns: u64,
     /// See `first_ns`.
     pub last_ns: u64,
-    /// The thread that sleeps at each seat.
+    /// The thread that sleeps at each seat: the address of the library's word on which it sleeps.
     seats: HashMap<u64, u32>,
-    /// A thread at this seat was woken before it had written that it sleeps.
+    /// Wakes of seats whose sleepers' records have not been read yet.
     early: HashMap<u64, Waker>,
 }
 
@@ -79,7 +79,7 @@ pub struct Wait {
     pub stack: StackId,
     /// What the memory at the word was: the word and the seven after it.
     pub around: [u32; 8],
-    /// The operation of futex(2), or a number above 2^32 for another call.
+    /// The operation of futex(2); 2^32 for futex_waitv(2), and twice that for futex_wait(2).
     pub operation: u64,
     /// The innermost frame is in glibc.
     pub is_in_libc: bool,
@@ -203,10 +203,10 @@ impl Process {
     }
 
     /// The thread that glibc's mutex or rwlock names as its owner. `around` is the memory at the word. Its mutexes wait by
-    /// FUTEX_WAIT, its rwlocks and all else by FUTEX_WAIT_BITSET.
+    /// FUTEX_WAIT but for timed locks, its rwlocks and all else by FUTEX_WAIT_BITSET.
     pub fn owner(&self, wait: &Wait, around: &[u32; 8]) -> Option<u32> {
         const OWNER_OF_MUTEX: usize = 2;
-        // From the word on which readers or writers wait for a phase, and from the one on which writers wait for writers.
+        // Of `__cur_writer`, from `__wrphase_futex` and from `__writers_futex`.
         const WRITERS: [usize; 2] = [4, 3];
         let places = if wait.operation == FUTEX_WAIT_PRIVATE { &[OWNER_OF_MUTEX][..] } else { &WRITERS };
         let named = places.iter().map(|place| around[*place]).find(|tid| self.threads.contains_key(tid));
@@ -218,7 +218,7 @@ impl Process {
         self.threads.entry(waker.tid).or_default();
         let sleeper = self.seats.get(&seat).copied();
         if sleeper == Some(waker.tid) {
-            return; // a thread that asks once more whether it has to wait
+            return; // the thread is to be polled again
         }
         let sleeper = sleeper.and_then(|tid| self.threads.get_mut(&tid));
         let Some(wait) = sleeper.and_then(|thread| thread.waits.as_mut()) else {

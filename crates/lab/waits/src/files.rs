@@ -2,7 +2,7 @@
 
 use crate::account::Account;
 use crate::hang;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use memmap2::{MmapOptions, MmapRaw};
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -32,14 +32,17 @@ struct Open {
 const IN_MEMORY: &str = "/dev/shm";
 
 impl Files {
-    /// Makes the directory. A program that root runs may change its user, so any user may make files there, if he is told its
-    /// name, which stands in the program's environment.
+    /// Makes the directory. If root runs the command, the program may change its user. So every user may create files in the inner
+    /// directory, but only a process that knows its random name finds it: the name is in the program's environment.
     pub fn new() -> Result<Self> {
         let temporary = std::env::temp_dir();
         let places = [Path::new(IN_MEMORY), &temporary];
-        let secret = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), std::process::id());
+        let mut secret = [0u8; 16];
+        // SAFETY: stores into `secret`.
+        let stored = unsafe { libc::getrandom(secret.as_mut_ptr().cast(), secret.len(), 0) };
+        ensure!(stored == secret.len() as isize, "no random name for a directory: {}", std::io::Error::last_os_error());
         let make = |place: &&Path| {
-            let outer = place.join(format!("ufutex-locks-{}-{secret:x}", std::process::id()));
+            let outer = place.join(format!("ufutex-locks-{}", std::process::id()));
             // A comma would end the setting.
             let is_usable = !outer.as_os_str().as_encoded_bytes().contains(&b',');
             (is_usable && fs::create_dir(&outer).is_ok()).then_some(outer)
@@ -48,7 +51,7 @@ impl Files {
             format!("cannot make a directory for the records in {IN_MEMORY} or {}", temporary.display())
         })?;
         let files = Self {
-            directory: outer.join(format!("{secret:x}")),
+            directory: outer.join(format!("{:032x}", u128::from_ne_bytes(secret))),
             outer,
             open: Vec::new(),
             begun: 0,
@@ -79,8 +82,7 @@ impl Files {
         self.open.iter().filter(|open| open.gone_ns.is_none()).map(|open| open.pid)
     }
 
-    /// Takes the records that there are. Returns whether there were any. Who writes faster than this reads has to wait for the next
-    /// call.
+    /// Takes the records that are there when the call begins. Returns whether there were any. Later ones are left for the next call.
     pub fn drain(&mut self, account: &mut Account) -> bool {
         self.open_new();
         let mut any = false;

@@ -4,7 +4,7 @@
 use crate::report::Line;
 use std::io::{self, Write};
 
-/// Writes the stacks of a word, below the word's name.
+/// Writes the stacks of a word, with the word's name as the innermost frame.
 pub fn write(to: &mut dyn Write, line: &Line) -> io::Result<()> {
     for site in &line.sites {
         let mut frames: Vec<String> = site.stack.iter().rev().map(|frame| frame.replace(';', ",")).collect();

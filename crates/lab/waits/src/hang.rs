@@ -22,7 +22,7 @@ pub struct Waiting {
     /// The word's name.
     pub waits_for: String,
     /// For how long, in nanoseconds.
-    pub since_ns: u64,
+    pub waited_ns: u64,
     holder: Option<u32>,
     /// The thread that holds the lock, if the lock says so.
     pub held_by: Option<String>,
@@ -45,14 +45,14 @@ pub fn waiting(account: &Account, names: &mut Names, now_ns: u64) -> Vec<Waiting
                 thread: thread(process, *tid),
                 word: wait.word,
                 waits_for: report::name(names, process, wait.word, kind, &frames),
-                since_ns: now_ns.saturating_sub(wait.since_ns),
+                waited_ns: now_ns.saturating_sub(wait.since_ns),
                 holder,
                 held_by: holder.map(|holder| thread(process, holder)),
                 stack: frames.iter().map(ToString::to_string).collect(),
             });
         }
     }
-    all.sort_by_key(|waiting| (std::cmp::Reverse(waiting.since_ns), waiting.tid));
+    all.sort_by_key(|waiting| (std::cmp::Reverse(waiting.waited_ns), waiting.tid));
     all
 }
 
@@ -70,12 +70,13 @@ fn holder(process: &Process, wait: &Wait) -> Option<u32> {
     process.owner(wait, &around)
 }
 
-/// A wait that has just begun may be over: its record is read a little later than the lock's owner.
+/// Only waits of this age count in a deadlock. The owner is read from memory now, the record of a wait's end up to 10 ms later, so a
+/// younger wait may be over.
 const SETTLED_NS: u64 = 100_000_000;
 
 /// The deadlocks: threads of which each waits for a lock that the next one holds, and the last one for the first one's.
 pub fn deadlocks(waiting: &[Waiting]) -> Vec<Vec<&Waiting>> {
-    let settled = || waiting.iter().filter(|one| one.since_ns >= SETTLED_NS);
+    let settled = || waiting.iter().filter(|one| one.waited_ns >= SETTLED_NS);
     let of: HashMap<(i32, u32), &Waiting> = settled().map(|one| ((one.pid, one.tid), one)).collect();
     let next = |one: &Waiting| of.get(&(one.pid, one.holder?)).copied();
     let mut found: Vec<Vec<&Waiting>> = Vec::new();
@@ -112,9 +113,9 @@ pub fn text(waiting: &[Waiting]) -> String {
 
 fn write(to: &mut String, waiting: &[Waiting]) -> std::fmt::Result {
     let each = |to: &mut String, one: &Waiting| {
-        let since = crate::table::time(one.since_ns);
+        let since = crate::table::time(one.waited_ns);
         let held = one.held_by.as_ref().map(|holder| format!(", which {holder} holds")).unwrap_or_default();
-        writeln!(to, "  {} has waited {} for {}{held}", one.thread, since.trim(), one.waits_for)?;
+        writeln!(to, "  {} has waited {} for {}{held}", one.thread, since, one.waits_for)?;
         one.stack.iter().try_for_each(|frame| writeln!(to, "      {frame}"))
     };
     for cycle in deadlocks(waiting) {
@@ -153,7 +154,7 @@ mod tests {
             thread: tid.to_string(),
             word: 0,
             waits_for: String::new(),
-            since_ns: SETTLED_NS,
+            waited_ns: SETTLED_NS,
             holder,
             held_by: None,
             stack: Vec::new(),

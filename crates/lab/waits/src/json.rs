@@ -38,7 +38,7 @@ pub fn waiting(key: &str, threads: &[&Waiting]) -> Value {
     let thread = |thread: &&Waiting| {
         json!({
             "pid": thread.pid, "thread": thread.thread, "waits_for": thread.waits_for, "word": format!("{:#x}", thread.word),
-            "since_ns": thread.since_ns, "held_by": thread.held_by, "stack": thread.stack,
+            "waited_ns": thread.waited_ns, "held_by": thread.held_by, "stack": thread.stack,
         })
     };
     json!({key: threads.iter().map(thread).collect::<Vec<_>>()})

@@ -36,7 +36,7 @@ const MUTEX: Kind = kind("mutex", Some(true));
 
 /// Parts of functions' names, and the kind. The first that fits counts, so that what uses a condition variable of glibc comes
 /// before the condition variable.
-const KINDS: [(&[&str], Kind); 18] = [
+const KINDS: [(&[&str], Kind); 17] = [
     (&["take_gil"], kind("Python's GIL", Some(true))),
     (&["PyThread_acquire_lock", "PyMutex_Lock", "_PyMutex", "PySemaphore", "_PyParkingLot"], kind("Python lock", None)),
     (
@@ -49,13 +49,12 @@ const KINDS: [(&[&str], Kind); 18] = [
     ),
     (&["Unsafe_Park", "Parker::park"], of_thread("Java's park", None)),
     (&["ObjectMonitor", "PlatformMonitor", "PlatformMutex", "PlatformEvent"], of_thread("Java monitor", None)),
-    (&["runtime.futexsleep", "runtime.futex"], of_thread("Go's park", None)),
+    (&["runtime.futex"], of_thread("Go's park", None)),
     (&["pthread_cond_"], CONDITION),
-    (&["pthread_mutex_", "__lll_lock_wait", "lll_lock"], MUTEX),
+    (&["pthread_mutex_", "lll_lock"], MUTEX),
     (&["pthread_rwlock_"], kind("rwlock", Some(true))),
     (&["sem_wait", "sem_timedwait", "sem_clockwait", "new_sem_"], kind("semaphore", None)),
     (&["pthread_barrier_wait", "gomp_barrier", "gomp_team_barrier"], kind("barrier", Some(false))),
-    (&["pthread_join", "pthread_timedjoin", "pthread_clockjoin", "__pthread_clockjoin"], kind("join", Some(false))),
     (&["pthread_once", "__cxa_guard"], kind("once", Some(true))),
     (&["sys::sync::mutex::futex", "sys::sync::rwlock::futex"], kind("mutex", Some(true))),
     (&["parking_lot::raw_mutex", "parking_lot::raw_rwlock"], of_thread("mutex", Some(true))),
@@ -63,7 +62,7 @@ const KINDS: [(&[&str], Kind); 18] = [
     (&["thread_parking", "thread::park", "parking_lot_core"], of_thread("park", None)),
 ];
 
-/// Names of functions through which programs reach the kinds above: not where a program locks.
+/// Prefixes of functions' names through which programs reach the kinds above: not where a program locks.
 const BETWEEN: [&str; 14] = [
     "std::",
     "core::",

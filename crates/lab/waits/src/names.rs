@@ -20,7 +20,7 @@ pub struct Frame {
     pub line: Option<(String, u32)>,
     /// The name of the file in which the code is. `None` if it is in no file.
     pub module: Option<String>,
-    /// The address, from where the file was loaded, or in memory.
+    /// The address in the file's own terms, or in memory if the code is in no file.
     pub address: u64,
 }
 
@@ -199,7 +199,7 @@ impl Names {
     }
 }
 
-/// The map for perf(1) that this process has written. Anybody may write to /tmp: the file must be its user's, as perf demands.
+/// The map for perf(1) that this process has written. Anybody may write to /tmp: the file must belong to this command's user.
 fn map_for_perf(pid: i32) -> Option<String> {
     const MOST: u64 = 256 << 20;
     let path = format!("/tmp/perf-{pid}.map");

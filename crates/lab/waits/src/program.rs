@@ -22,7 +22,7 @@ const EXIT_OURS: u8 = 125;
 const EXIT_HUNG: u8 = 124;
 /// Interval at which records are read.
 const OFTEN: Duration = Duration::from_millis(10);
-/// Interval at which it is looked who has ended, and who moves.
+/// Interval at which ends of processes and CPU time are checked.
 const SELDOM: Duration = Duration::from_millis(100);
 /// Time from SIGTERM to SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
@@ -49,7 +49,7 @@ fn run_and_print(locks: &Locks) -> Result<u8> {
     let mut watched = Watched { locks, files: Files::new()?, account: Account::default(), names: Names::default() };
     let mut program = start(locks, &watched.files)?;
     let (status, is_hung) = watched.watch(&mut program, &wants_state, &wants_end)?;
-    // What a process has written whose end is seen first is taken then. Children may go on.
+    // The first call notes which processes are gone. What they wrote before is taken, and their waits end. Children may go on.
     watched.files.close_gone(&mut watched.account);
     watched.files.drain(&mut watched.account);
     watched.files.close_gone(&mut watched.account);
@@ -93,7 +93,7 @@ fn start(locks: &Locks, files: &Files) -> Result<Child> {
     if locks.trap {
         command.arg("--trap");
     }
-    // SAFETY: one system call between fork and exec. If this process dies, so does the program.
+    // SAFETY: one system call between fork and exec. If this process dies, the program gets SIGTERM.
     unsafe {
         command.pre_exec(|| {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM as libc::c_ulong, 0, 0, 0);
@@ -154,13 +154,12 @@ impl Watched<'_> {
             }
             let Some(length) = self.locks.hang.filter(|_| !is_hung) else { continue };
             let now = self.cpu_time();
-            // A process that was stopped, or this one, has not stood still for as long as the clock says.
+            // Time in which the program's processes or this command were stopped does not count.
             still =
                 if any || now != spent || self.is_stopped() { Duration::ZERO } else { still + passed.min(2 * SELDOM) };
             spent = now;
             if self.is_hung(still, length) {
                 is_hung = true;
-                stderr::say(format_args!("the program hangs"));
                 self.say_state()?;
                 send(program, libc::SIGTERM);
                 end_by = Some(Instant::now() + GRACE);
@@ -175,7 +174,7 @@ impl Watched<'_> {
             return self.account.processes.values().any(waits);
         }
         let waiting = hang::waiting(&self.account, &mut self.names, hang::now_ns());
-        let is_long = |one: &&hang::Waiting| u128::from(one.since_ns) >= length.as_nanos();
+        let is_long = |one: &&hang::Waiting| u128::from(one.waited_ns) >= length.as_nanos();
         hang::deadlocks(&waiting).iter().any(|cycle| cycle.iter().all(is_long))
     }
 
@@ -190,6 +189,19 @@ impl Watched<'_> {
     /// Whether one of the processes is stopped: by Ctrl-Z, or by a debugger.
     fn is_stopped(&self) -> bool {
         self.files.processes().any(|pid| matches!(files::state(pid), Some('T' | 't')))
+    }
+
+    fn say_what_is_missing(&self) {
+        for Process { pid, dropped, is_broken, .. } in self.account.processes.values() {
+            if *dropped != 0 {
+                stderr::say(format_args!(
+                    "{dropped} records of process {pid} found no room: its figures are incomplete"
+                ));
+            }
+            if *is_broken {
+                stderr::say(format_args!("process {pid} has overwritten its records: its later waits are missing"));
+            }
+        }
     }
 
     /// Says who waits for whom.
@@ -219,6 +231,7 @@ impl Watched<'_> {
             Format::Json => lines.iter().try_for_each(|line| writeln!(text, "{}", json::line(line)))?,
             Format::Folded => lines.iter().try_for_each(|line| folded::write(&mut text, line))?,
         }
+        self.say_what_is_missing();
         match output {
             Some(mut file) => file.write_all(&text).context("the output cannot be written"),
             None => match std::io::stderr().write_all(&text) {

@@ -31,15 +31,15 @@ pub struct Line {
     pub longest_ns: u64,
     /// Most waiters at a time. If each thread has a word of its own: how many threads have waited.
     pub waiters_most: u64,
-    /// Waiters on average, while there were any.
-    pub waiters_mean: f64,
+    /// Waiters on average, while there were any. `None` if each thread has a word of its own.
+    pub waiters_mean: Option<f64>,
     /// Waits that were woken, and that ended because their time was up.
     pub wakes: u64,
     /// See `wakes`.
     pub timeouts: u64,
     /// Where threads waited, by time.
     pub sites: Vec<Site>,
-    /// Who held the lock while others waited, by time. For what is no lock: who has woken them.
+    /// Who held the lock while others waited, by time. Empty if each thread has a word of its own.
     pub owners: Vec<Owner>,
 }
 
@@ -160,7 +160,7 @@ fn line(account: &Account, names: &mut Names, (number, process): (usize, &Proces
         let taken_at = taken_from.map(|stack| texts(&frames(*stack)));
         Owner { thread: thread(process, *tid), held_ns: *ns, taken_at }
     });
-    let owners = owners.collect();
+    let owners = if kind.is_of_thread { Vec::new() } else { owners.collect() };
     let busy_ns: u64 = words.iter().map(|(_, word)| word.busy_ns).sum();
     Line {
         pid: process.pid,
@@ -179,7 +179,7 @@ fn line(account: &Account, names: &mut Names, (number, process): (usize, &Proces
         } else {
             words.iter().map(|(_, word)| word.most).max().unwrap_or(0)
         },
-        waiters_mean: total_ns as f64 / busy_ns.max(1) as f64,
+        waiters_mean: (!kind.is_of_thread).then(|| total_ns as f64 / busy_ns.max(1) as f64),
         wakes,
         timeouts,
         sites: sites.iter().map(|(place, of)| site(process, &mut frames, place.0, of)).collect(),

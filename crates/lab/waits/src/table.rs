@@ -32,28 +32,16 @@ fn write(to: &mut String, command: &str, account: &Account, lines: &[Line]) -> f
     writeln!(
         to,
         "\n Locks of '{command}'{processes}: {waits} waits of {} for {} words, in {}\n",
-        time(all).trim(),
+        time(all),
         lines.len(),
-        time(ran.unwrap_or(0)).trim(),
+        time(ran.unwrap_or(0)),
     )?;
-    for process in account.processes.values() {
-        if process.dropped != 0 {
-            writeln!(
-                to,
-                " {} records of process {} found no room: its times are too short.",
-                process.dropped, process.pid
-            )?;
-        }
-        if process.is_broken {
-            writeln!(to, " Process {} has overwritten its records: its later waits are missing.", process.pid)?;
-        }
-    }
     if waits == 0 {
         return writeln!(to, " No thread has slept in a wait for a private futex.\n");
     }
     let (locks, events): (Vec<&Line>, Vec<&Line>) = lines.iter().partition(|line| line.is_lock);
     section(to, "Locks, for which threads waited until another gave them up", &locks)?;
-    section(to, "What threads waited for to happen: work, a condition, the end of another thread", &events)?;
+    section(to, "What threads waited for to happen: work, a condition", &events)?;
     for line in locks.iter().chain(&events).take(MOST_EACH) {
         details(to, line)?;
     }
@@ -95,22 +83,22 @@ fn details(to: &mut String, line: &Line) -> fmt::Result {
         address => writeln!(to, "\n {}, {address:#x}", name(line)),
     }?;
     for site in line.sites.iter().take(MOST_EACH) {
-        writeln!(to, "\n   {} in {} waits at", time(site.total_ns).trim(), site.waits)?;
+        writeln!(to, "\n   {} in {} waits at", time(site.total_ns), site.waits)?;
         frames(to, &site.stack)?;
         for waker in site.wakers.iter().take(MOST_EACH) {
             let place = waker.caller.as_ref().map(|frame| format!(" in {frame}")).unwrap_or_default();
             writeln!(
                 to,
-                "     ended by {} {} times, after {}{place}",
+                "     ended by {} {} times, {} in all{place}",
                 waker.thread,
                 waker.waits,
-                time(waker.total_ns).trim()
+                time(waker.total_ns)
             )?;
         }
     }
-    let what = if line.is_lock { "held by" } else { "ended by" };
-    for owner in line.owners.iter().take(MOST_EACH) {
-        writeln!(to, "\n   {what} {} for {} while others waited", owner.thread, time(owner.held_ns).trim())?;
+    let owners = if line.is_lock { &line.owners[..] } else { &[] };
+    for owner in owners.iter().take(MOST_EACH) {
+        writeln!(to, "\n   held by {} for {} while others waited", owner.thread, time(owner.held_ns))?;
         if let Some(stack) = &owner.taken_at {
             writeln!(to, "     taken after a wait at")?;
             frames(to, stack)?;

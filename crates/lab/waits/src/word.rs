@@ -49,7 +49,7 @@ pub struct Site {
     pub timeouts: u64,
     /// Who has waited.
     pub threads: HashSet<u32>,
-    /// By who has ended them.
+    /// By waker.
     pub wakers: HashMap<(u32, StackId), Sum>,
 }
 

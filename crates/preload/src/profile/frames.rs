@@ -21,7 +21,7 @@ pub const MOST_FRAMES: usize = 120;
 const SHARDS: usize = 8;
 /// Size of a walker's own stack: that of the program may have no room, as in a handler on an alternate stack.
 const STACK: u64 = 64 << 10;
-/// A stack is not larger than this.
+/// How far above the stack pointer such a stack is read.
 const MOST_STACK: u64 = 1 << 30;
 
 /// The walkers of a process. All zeroes at first.
@@ -47,8 +47,8 @@ struct Walker {
     page: Page,
 }
 
-/// A copy of a page of a stack of which no look at the mappings says yet where it ends. The kernel makes it, so that no address faults: the handler of SIGSEGV would
-/// begin at the top of the thread's alternate stack, which may be the one that is walked.
+/// A copy of one page of a stack whose mapping is not known yet. process_vm_readv(2) makes the copy, because a load could fault, and
+/// the handler of SIGSEGV would begin at the top of the alternate stack, which may be the stack that is walked.
 struct Page {
     /// 0: there is none.
     at: u64,
@@ -67,8 +67,8 @@ struct Registers {
 }
 
 impl Stacks {
-    /// Calls `f` with the calling thread's return addresses, from the program's innermost frame on. There are none if other
-    /// threads use all walkers: this one may hold up nobody, and wait for nobody.
+    /// Calls `f` with the calling thread's return addresses, from the program's innermost frame on. The list is
+    /// empty if all walkers are in use, or if there is no memory for one. This function waits for no other thread's walk.
     #[inline(never)]
     pub fn with(&self, now: u64, ring: &Ring, f: &mut dyn FnMut(&[u64])) {
         let (ip, sp, bp): (u64, u64, u64);

@@ -24,10 +24,10 @@ pub struct Profile {
     ring: AtomicPtr<Ring>,
     /// Held while the ring is made.
     making: SpinLock,
-    /// 1 if no ring can be made.
+    /// 1 if this process gets no ring.
     failed: AtomicU64,
     stacks: frames::Stacks,
-    told: Told,
+    named: Named,
 }
 
 /// Makes the file of the process that `ufutex locks` has started, before the program begins.
@@ -60,7 +60,7 @@ fn made_ring(directory: &[u8]) -> Option<(&'static Process, &'static Ring)> {
             match make(directory) {
                 Some(new) => {
                     made = ptr::from_ref(new).cast_mut();
-                    ring.store(made, Ordering::Release); // [Po]: who finds the ring finds it begun
+                    ring.store(made, Ordering::Release); // [Po]: a thread that loads the pointer sees the ring ready
                 }
                 None => failed.store(1, Ordering::Relaxed),
             }
@@ -123,16 +123,15 @@ fn now() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// TIDs whose names have been told lately.
-type Told = [AtomicU64; 256];
+/// A TID, and a time in units of 2^28 ns, for each name that was written lately.
+type Named = [AtomicU64; 256];
 
-/// The calling thread's TID. Its name is told if it was not lately.
+/// The calling thread's TID. Its name is written if it was not lately.
 fn thread(process: &Process, ring: &Ring, now: u64) -> u64 {
     let tid = raw::tid() as u64;
-    // Time in quarters of a second.
-    let told = tid << 32 | now >> 28 & 0xffff_ffff;
-    let place = &process.profile.told[tid as usize % process.profile.told.len()];
-    if place.swap(told, Ordering::Relaxed) != told {
+    let named = tid << 32 | now >> 28 & 0xffff_ffff;
+    let place = &process.profile.named[tid as usize % process.profile.named.len()];
+    if place.swap(named, Ordering::Relaxed) != named {
         let mut name = [0u64; 2];
         // SAFETY: stores 16 bytes into `name`.
         unsafe { raw::own(libc::SYS_prctl, [libc::PR_GET_NAME as u64, (&raw mut name) as u64, 0, 0, 0]) };
@@ -141,7 +140,7 @@ fn thread(process: &Process, ring: &Ring, now: u64) -> u64 {
     tid
 }
 
-/// Notes that the calling thread is going to sleep at `seat` in this call. `Some` if [`ended`] has to be called.
+/// Notes that the calling thread is going to sleep at `seat` in this call. `None` if no record was written.
 #[inline(always)]
 pub fn sleeps(number: Number, args: &[u64; 6], seat: u64) -> Option<Asleep> {
     let (process, ring) = ring()?;

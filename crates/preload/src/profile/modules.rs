@@ -17,13 +17,13 @@ use crate::memory::{self, Native};
 use crate::process::SpinLock;
 use crate::{file, gate, raw};
 
-/// Least time between two looks at the mappings, in nanoseconds.
+/// Least time between two readings of the mappings, in nanoseconds.
 const LOOK_FROM: u64 = 5_000_000;
-/// A look is made after this time at the latest: another file may have been mapped where one was unmapped.
+/// The first walk after this time reads the mappings again: another file may be where one was unmapped.
 const LOOK_BY: u64 = 1_000_000_000;
-/// At most one part in so many of the time is spent on looks.
+/// Reading the mappings takes at most 1/`SHARE` of the time.
 const SHARE: u64 = 32;
-/// How often a thread that needs a look asks whether another one's has ended.
+/// How often a thread that needs the newest mappings asks whether another one has read them.
 const ROUNDS: u32 = 1000;
 /// Larger tables are not used.
 const MOST_TABLE: u64 = 64 << 20;
@@ -31,7 +31,7 @@ const MOST_TABLE: u64 = 64 << 20;
 /// What is known of the process's mappings. All zeroes at first.
 pub struct Modules {
     lock: SpinLock,
-    /// Null until the first look. Guarded by `lock`.
+    /// Null until the mappings are read. Guarded by `lock`.
     newest: UnsafeCell<*mut Newest>,
 }
 
@@ -41,7 +41,7 @@ struct Newest {
     look_by: u64,
 }
 
-/// What was found by a look.
+/// What was found when the mappings were read.
 #[derive(Clone)]
 pub struct Known {
     look: u64,
@@ -75,9 +75,9 @@ impl Known {
 }
 
 impl Modules {
-    /// Brings `known` up to date, after a look if it is time for one. Returns whether anything has changed.
+    /// Copies the newest mappings into `known`, after it has read them again if that is due. Returns whether anything has changed.
     pub fn refresh(&self, known: &mut Known, is_known: bool, now: u64, ring: &Ring) -> bool {
-        // Another thread may be looking. It may also have lost its CPU for long, so that nobody waits for it for ever.
+        // Another thread may be reading. It may also have lost its CPU for long, so that nobody waits for it for ever.
         let rounds = if is_known { 1 } else { ROUNDS };
         let locked = (0..rounds).find_map(|round| {
             if round > 0 {
@@ -117,7 +117,7 @@ impl Known {
 
     /// Reads the mappings, and passes new files to the command.
     fn look(&mut self, ring: &Ring) {
-        // A table may be read from memory that is gone.
+        // The program may unmap a file while its tables are read. The fault is caught only if the thread has not blocked its signal.
         let mask = gate::block_all();
         self.look_undisturbed(ring);
         gate::set_mask(mask);

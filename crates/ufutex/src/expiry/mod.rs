@@ -55,7 +55,7 @@ pub(crate) struct DriverInner {
     pub on: PlatformRef,
     /// One for each clock, made for the first owner of deadlines: each takes two KiB.
     bases: [Lazy<Lock<Earliest>>; 4],
-    /// The embedder's. `None` means the host's, by which a thread of the driver's own turns it.
+    /// The embedder's clocks. `None` means the host's: then a thread of the driver turns it.
     clocks: Option<Callbacks<dyn Clocks>>,
     /// How that thread is scheduled.
     thread: DriverThread,

@@ -10,7 +10,7 @@ use crate::table::tables::Global;
 
 /// The buckets of two words, which may be one.
 pub(super) struct Pair<'d> {
-    /// The pair's drop drops it.
+    /// Dropped by `Pair::drop`, which may yield afterwards.
     first: ManuallyDrop<Locked<'d>>,
     second: Option<Locked<'d>>,
 }
@@ -34,8 +34,8 @@ impl<'d> Pair<'d> {
 }
 
 impl Drop for Pair<'_> {
-    /// If a contender slept on the second bucket's lock, it has probably lost its CPU to this thread, which keeps it while the
-    /// first bucket is locked, and yields afterwards. If more threads than CPUs did nothing but lock pairs and never yielded, a
+    /// Unlocks the second bucket, then the first. If a contender slept on the second one's lock, this thread probably took its CPU. So
+    /// this thread yields, once both are unlocked. If more threads than CPUs did nothing but lock pairs and never yielded, a
     /// contender would get the lock only every few milliseconds.
     fn drop(&mut self) {
         let on = self.first.bucket().on;

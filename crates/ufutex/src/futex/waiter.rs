@@ -450,8 +450,8 @@ pub struct Queued<'w, 'd> {
     deadline: Option<Deadline>,
     /// What `cancel` has returned. The waiter may be idle since.
     cancelled: Option<bool>,
-    /// The key's hash: the thread may spin before it sleeps. `None` if a wake calls the waker of `prepare_with`: one that came
-    /// during a spin would still call it.
+    /// The key's hash. `None` if the wait began with `prepare_with`: the thread does not spin, because a wake during the spin would
+    /// still call the waker, and `finish` first makes the thread the receiver.
     spins: Option<u32>,
 }
 

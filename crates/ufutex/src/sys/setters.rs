@@ -1,4 +1,4 @@
-//! What settings have in common: methods that set one field each, and `Default`.
+//! Methods that set one field each, and `Default` by `new`.
 
 macro_rules! setters {
     ($($(#[$doc:meta])* $field:ident: $type:ty => $value:expr;)*) => {$(
@@ -11,10 +11,10 @@ macro_rules! setters {
     )*};
 }
 
-/// `Default` for types whose `new` has the default settings.
+/// `Default` for a type by its `new`.
 macro_rules! default_is_new {
-    ($settings:ty) => {
-        impl Default for $settings {
+    ($type:ty) => {
+        impl Default for $type {
             fn default() -> Self {
                 Self::new()
             }

@@ -42,7 +42,7 @@ impl<F: FnOnce()> Drop for Otherwise<F> {
 pub struct GuardedWaker(Option<Waker>);
 
 impl GuardedWaker {
-    /// A clone for it runs the embedder's code: make it with nothing locked.
+    /// Takes a clone, which the caller makes with nothing locked: cloning runs the embedder's code.
     pub fn of(waker: Waker) -> Self {
         Self(Some(waker))
     }

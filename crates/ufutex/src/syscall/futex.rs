@@ -66,7 +66,7 @@ impl Domain {
         if number != Number::Futex {
             return None;
         }
-        // A call without the flag has it here, and is none of these.
+        // `^` removes the flag. A call without it gets it here, and is none of these.
         let (command, val) = (op as u32 ^ PRIVATE_FLAG, val as u32);
         let bitset = match command {
             WAIT | WAKE => NonZeroU32::MAX,
