@@ -16,7 +16,7 @@ pub struct LocksArgs {
     /// See the waits of child processes too
     #[arg(short, long)]
     follow_forks: bool,
-    /// If nothing has moved for TIME (seconds, or 90s, 10m), say who waits for whom, end the program, and exit with 124
+    /// If nothing has moved for TIME, such as 90s, say who waits for whom, end the program, and exit with 124
     #[arg(long, value_name = "TIME", value_parser = values::runtime, allow_negative_numbers = true)]
     hang: Option<f64>,
     /// Print one JSON object for each word, by the time waited
