@@ -16,10 +16,10 @@ pub struct LocksArgs {
     /// See the waits of child processes too
     #[arg(short, long)]
     follow_forks: bool,
-    /// If nothing has moved for TIME, such as 90s, say who waits for whom, end the program, and exit with 124
+    /// If nothing has moved for TIME, such as 90s, print the waiting threads, end the program, and exit with 124
     #[arg(long, value_name = "TIME", value_parser = values::runtime, allow_negative_numbers = true)]
     hang: Option<f64>,
-    /// Print one JSON object for each word, by the time waited
+    /// Print one JSON object for each word: locks first, then by the time waited
     #[arg(long, conflicts_with = "folded")]
     json: bool,
     /// Print one line for each stack and the nanoseconds waited there, for flamegraph.pl, inferno and speedscope
@@ -54,10 +54,10 @@ impl From<LocksArgs> for Locks {
 
 /// Text above the options in `ufutex locks --help`.
 pub const ABOUT: &str = "\
-Say which locks cost a program time, who holds them, and who waits, from where
+Say which locks cost a program time, which threads hold them and which wait, from where
 
 Runs PROGRAM unchanged as `ufutex run --trap` does, without root. Notes each wait of a thread that sleeps: the word, the
-stack, for how long, and who has ended it. Names are looked up at the end, and when the state is printed.";
+stack, for how long, and the thread that ended it. Names are looked up at the end, and when the state is printed.";
 
 /// Text below the options.
 pub const MORE: &str = "\
@@ -76,9 +76,9 @@ program has compiled itself is named by /tmp/perf-PID.map, if it writes one (jav
 The owner is the thread that the lock itself names (glibc's mutexes, but for timed locks of them, and the writer of its
 rwlocks), or else the thread that ends the wait. Deadlocks are found by the first alone.
 
-At SIGUSR1, Ctrl-C and SIGTERM, and with --hang: each waiting thread, for how long, for what, held by whom, and its
-stack. Threads of which each waits for a lock that the next one holds are a deadlock. SIGTERM is passed on to the
-program. A second Ctrl-C or SIGTERM ends ufutex at once.
+At SIGUSR1, Ctrl-C and SIGTERM, and with --hang, it prints each waiting thread: for how long, for what, which thread
+holds that, and the stack. Threads of which each waits for a lock that the next one holds are a deadlock. SIGTERM is
+passed on to the program. A second Ctrl-C or SIGTERM ends ufutex at once.
 --hang: a program hangs if for TIME no thread has begun or ended a wait, PROGRAM and (with -f) its children have used no
 CPU time, and a thread waits for a futex; or if a deadlock is as old as TIME. A server without requests looks the same.
 A hang in read or pthread_join alone is not found. SIGTERM, and SIGKILL 2 s later, go to PROGRAM; its children are not
@@ -94,14 +94,14 @@ and {waiting [{pid, thread, waits_for, word, waited_ns, held_by, stack}]}.
 
 Exit status: the program's (128 + N if signal N ended it); or
   124  the program hung, and was ended (--hang)
-  130  interrupted twice
   125  ufutex itself failed, or the program was executed without the library
   126  the program was found but cannot be run
   127  the program was not found
+  130  interrupted twice
   2    a mistake in the options
 
 Examples:
   ufutex locks -- ./server --threads 64
-  ufutex locks -f --hang 30 -- ctest                      end a test that hangs, and say why
+  ufutex locks -f --hang 30 -- ctest                      end a test that hangs, and print its threads
   ufutex locks --folded -o waits.txt -- java -jar app.jar
-  kill -USR1 PID                                          PID of ufutex itself: who waits at the moment";
+  kill -USR1 PID                                          PID of ufutex itself: print the waiting threads";

@@ -207,7 +207,7 @@ enum Verb {
     /// Watch a program's futexes, and recommend settings for it
     #[command(long_about = advise::ABOUT, after_long_help = advise::MORE)]
     Advise(advise::AdviseArgs),
-    /// Say which locks cost a program time, who holds them, and who waits, from where
+    /// Say which locks cost a program time, which threads hold them and which wait, from where
     #[command(long_about = locks::ABOUT, after_long_help = locks::MORE)]
     Locks(locks::LocksArgs),
     /// Print shell completions

@@ -87,7 +87,7 @@ pub struct Wait {
     waker: Option<Waker>,
 }
 
-/// Who has ended a wait.
+/// The thread that ended a wait, and from where.
 #[derive(Clone, Copy)]
 struct Waker {
     tid: u32,

@@ -11,6 +11,7 @@ use ufutex_program::ring::Ring;
 
 /// The directory, and the files of processes that have not ended.
 pub struct Files {
+    /// What is removed at the end.
     outer: PathBuf,
     directory: PathBuf,
     open: Vec<Open>,
@@ -147,8 +148,7 @@ fn open(path: &Path, number: usize) -> Option<Open> {
     let mut options = File::options();
     let file = options.read(true).write(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path).ok()?;
     let status = file.metadata().ok()?;
-    let is_ours =
-        fs::metadata(format!("/proc/{pid}")).is_ok_and(|process| process.uid() == status.uid() || process.uid() == 0);
+    let is_ours = fs::metadata(format!("/proc/{pid}")).is_ok_and(|process| process.uid() == status.uid());
     // SAFETY: takes and changes nothing.
     let is_own = status.uid() == unsafe { libc::geteuid() };
     if !status.is_file() || status.len() != size_of::<Ring>() as u64 || !(is_ours || is_own) {

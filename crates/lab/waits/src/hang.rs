@@ -1,4 +1,4 @@
-//! Who waits at the moment, for what, and for whom.
+//! The threads that wait at the moment, each with the word and the thread that it waits for.
 
 use crate::account::{Account, Process, Wait};
 use crate::kind;
@@ -103,7 +103,7 @@ pub fn deadlocks(waiting: &[Waiting]) -> Vec<Vec<&Waiting>> {
     found
 }
 
-/// Says for people who waits for whom.
+/// The waiting threads and the deadlocks among them, for people.
 pub fn text(waiting: &[Waiting]) -> String {
     let mut text = String::new();
     // Writing to a string does not fail.

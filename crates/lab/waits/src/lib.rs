@@ -1,8 +1,8 @@
-//! `ufutex locks`: runs a program, and says which of its locks cost time, who held them and who waited, from where.
+//! `ufutex locks`: runs a program, and says which of its locks cost time, which threads held them and which waited, from where.
 //!
 //! The preloaded library writes a record when a thread goes to sleep, when it is woken, and when its wait ends. This process reads
 //! the records while the program runs (`files`), adds them up (`account`), and looks up names after the program's end (`names`,
-//! `kind`). What it prints is in `report`, `table` and `json`; `hang` says who waits for whom at the moment.
+//! `kind`). What it prints is in `report`, `table` and `json`; `hang` says which threads wait at the moment.
 
 #![cfg_attr(not(test), deny(clippy::print_stderr))]
 

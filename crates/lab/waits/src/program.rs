@@ -204,7 +204,7 @@ impl Watched<'_> {
         }
     }
 
-    /// Says who waits for whom.
+    /// Prints the waiting threads.
     fn say_state(&mut self) -> Result<()> {
         let waiting = hang::waiting(&self.account, &mut self.names, hang::now_ns());
         if self.locks.format != Format::Json {
@@ -234,12 +234,7 @@ impl Watched<'_> {
         self.say_what_is_missing();
         match output {
             Some(mut file) => file.write_all(&text).context("the output cannot be written"),
-            None => match std::io::stderr().write_all(&text) {
-                Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-                    Err(error).context("stderr cannot be written")
-                }
-                _ => Ok(()),
-            },
+            None => stderr::result(&text).context("stderr cannot be written"),
         }
     }
 }

@@ -39,7 +39,7 @@ pub struct Line {
     pub timeouts: u64,
     /// Where threads waited, by time.
     pub sites: Vec<Site>,
-    /// Who held the lock while others waited, by time. Empty if each thread has a word of its own.
+    /// The threads that held the lock while others waited, by time. Empty if each thread has a word of its own.
     pub owners: Vec<Owner>,
 }
 
@@ -51,11 +51,11 @@ pub struct Site {
     pub total_ns: u64,
     /// The frames, the innermost first.
     pub stack: Vec<String>,
-    /// Who has ended the waits, by time.
+    /// The threads that ended the waits, by time.
     pub wakers: Vec<Waker>,
 }
 
-/// Who has ended waits.
+/// A thread that ended waits.
 pub struct Waker {
     /// The thread.
     pub thread: String,

@@ -86,7 +86,7 @@ fn details(to: &mut String, line: &Line) -> fmt::Result {
         writeln!(to, "\n   {} in {} waits at", time(site.total_ns), site.waits)?;
         frames(to, &site.stack)?;
         for waker in site.wakers.iter().take(MOST_EACH) {
-            let place = waker.caller.as_ref().map(|frame| format!(" in {frame}")).unwrap_or_default();
+            let place = waker.caller.as_ref().map(|frame| format!(", in {frame}")).unwrap_or_default();
             writeln!(
                 to,
                 "     ended by {} {} times, {} in all{place}",

@@ -47,7 +47,7 @@ pub struct Site {
     pub wakes: u64,
     /// How many ended because their time was up.
     pub timeouts: u64,
-    /// Who has waited.
+    /// The threads that have waited.
     pub threads: HashSet<u32>,
     /// By waker.
     pub wakers: HashMap<(u32, StackId), Sum>,

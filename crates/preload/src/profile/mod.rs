@@ -8,7 +8,7 @@ mod frames;
 mod modules;
 mod vdso;
 
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use core::{mem, ptr};
 use std::vec::Vec;
 
@@ -18,14 +18,14 @@ use ufutex_program::ring::{Kind, Ring};
 use crate::process::{Process, SpinLock, process};
 use crate::{memory, patch, raw, settings};
 
-/// All zeroes at first.
+/// A process's ring, and what its stacks are walked with. All zeroes at first.
 pub struct Profile {
     /// Null until the process has written a record.
     ring: AtomicPtr<Ring>,
     /// Held while the ring is made.
     making: SpinLock,
-    /// 1 if this process gets no ring.
-    failed: AtomicU64,
+    /// This process gets no ring.
+    failed: AtomicBool,
     stacks: frames::Stacks,
     named: Named,
 }
@@ -52,7 +52,7 @@ fn made_ring(directory: &[u8]) -> Option<(&'static Process, &'static Ring)> {
     let process = process().filter(|_| !patch::is_filtered())?;
     let Profile { ring, making, failed, .. } = &process.profile;
     let mut made = ring.load(Ordering::Acquire); // [Po]
-    if made.is_null() && failed.load(Ordering::Relaxed) == 0 {
+    if made.is_null() && !failed.load(Ordering::Relaxed) {
         let _locked = making.lock();
         made = ring.load(Ordering::Relaxed);
         // A child of vfork(2) has its parent's, and makes none.
@@ -62,7 +62,7 @@ fn made_ring(directory: &[u8]) -> Option<(&'static Process, &'static Ring)> {
                     made = ptr::from_ref(new).cast_mut();
                     ring.store(made, Ordering::Release); // [Po]: a thread that loads the pointer sees the ring ready
                 }
-                None => failed.store(1, Ordering::Relaxed),
+                None => failed.store(true, Ordering::Relaxed),
             }
         }
     }
@@ -203,4 +203,4 @@ fn note_wake(process: &'static Process, ring: &'static Ring, seat: u64) {
 }
 
 const _: () = assert!(mem::align_of::<Ring>() <= 4096);
-const _: () = assert!(1 + 11 + frames::MOST_FRAMES <= ufutex_program::ring::MOST_WORDS);
+const _: () = assert!(1 + 9 + frames::MOST_FRAMES <= ufutex_program::ring::MOST_WORDS);

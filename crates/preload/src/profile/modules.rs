@@ -18,9 +18,9 @@ use crate::process::SpinLock;
 use crate::{file, gate, raw};
 
 /// Least time between two readings of the mappings, in nanoseconds.
-const LOOK_FROM: u64 = 5_000_000;
+const READ_FROM: u64 = 5_000_000;
 /// The first walk after this time reads the mappings again: another file may be where one was unmapped.
-const LOOK_BY: u64 = 1_000_000_000;
+const READ_BY: u64 = 1_000_000_000;
 /// Reading the mappings takes at most 1/`SHARE` of the time.
 const SHARE: u64 = 32;
 /// How often a thread that needs the newest mappings asks whether another one has read them.
@@ -37,14 +37,15 @@ pub struct Modules {
 
 struct Newest {
     known: Known,
-    look_from: u64,
-    look_by: u64,
+    read_from: u64,
+    read_by: u64,
 }
 
 /// What was found when the mappings were read.
 #[derive(Clone)]
 pub struct Known {
-    look: u64,
+    /// Grows with each change.
+    generation: u64,
     pub modules: Vec<Module>,
     /// Memory that may be read and written, in the order of addresses.
     writable: Vec<Range<u64>>,
@@ -56,7 +57,7 @@ pub struct Known {
 pub struct Module {
     start: u64,
     end: u64,
-    /// 0: of no file, such as code that the program has made itself.
+    /// 0 means of no file, such as code that the program has made itself.
     inode: u64,
     /// It is this library.
     pub is_ours: bool,
@@ -70,7 +71,7 @@ pub fn find(modules: &[Module], at: u64) -> Option<&Module> {
 
 impl Known {
     pub fn new() -> Self {
-        Self { look: 0, modules: Vec::new(), writable: Vec::new(), unwinder: UnwinderX86_64::new() }
+        Self { generation: 0, modules: Vec::new(), writable: Vec::new(), unwinder: UnwinderX86_64::new() }
     }
 }
 
@@ -90,17 +91,17 @@ impl Modules {
         // SAFETY: guarded by the lock that we hold. Null, or a box that is never freed.
         let newest = unsafe { &mut *self.newest.get() };
         if newest.is_null() {
-            *newest = Box::into_raw(Box::new(Newest { known: Known::new(), look_from: 0, look_by: 0 }));
+            *newest = Box::into_raw(Box::new(Newest { known: Known::new(), read_from: 0, read_by: 0 }));
         }
         // SAFETY: as above.
         let newest = unsafe { &mut **newest };
-        if now >= if is_known { newest.look_by } else { newest.look_from } {
-            newest.known.look(ring);
+        if now >= if is_known { newest.read_by } else { newest.read_from } {
+            newest.known.read(ring);
             let took = super::now().saturating_sub(now);
-            newest.look_from = now + LOOK_FROM.max(SHARE * took);
-            newest.look_by = now + LOOK_BY.max(SHARE * took);
+            newest.read_from = now + READ_FROM.max(SHARE * took);
+            newest.read_by = now + READ_BY.max(SHARE * took);
         }
-        let is_newer = newest.known.look != known.look;
+        let is_newer = newest.known.generation != known.generation;
         if is_newer {
             *known = newest.known.clone();
         }
@@ -116,14 +117,14 @@ impl Known {
     }
 
     /// Reads the mappings, and passes new files to the command.
-    fn look(&mut self, ring: &Ring) {
+    fn read(&mut self, ring: &Ring) {
         // The program may unmap a file while its tables are read. The fault is caught only if the thread has not blocked its signal.
         let mask = gate::block_all();
-        self.look_undisturbed(ring);
+        self.read_undisturbed(ring);
         gate::set_mask(mask);
     }
 
-    fn look_undisturbed(&mut self, ring: &Ring) {
+    fn read_undisturbed(&mut self, ring: &Ring) {
         let Some(maps) = file::read_all(b"/proc/self/maps\0") else { return };
         let (mut now, mut writable) = (Vec::new(), Vec::new());
         let mut before: Option<Mapping<'_>> = None;
@@ -144,7 +145,7 @@ impl Known {
         now.retain(|mapping| mapping.has_code);
         let found: Vec<Module> = now.iter().map(Mapping::module).collect();
         if writable != self.writable {
-            (self.writable, self.look) = (writable, self.look + 1);
+            (self.writable, self.generation) = (writable, self.generation + 1);
         }
         if found == self.modules {
             return;
@@ -156,7 +157,7 @@ impl Known {
         }
         for (mapping, module) in now.iter().zip(&found) {
             if mapping.is_of_file() && !is_in(&self.modules, module) {
-                mapping.tell(ring);
+                mapping.write_to(ring);
                 if let Some(tables) = tables(&mapping.memory) {
                     let Range { start, end } = mapping.memory;
                     self.unwinder.add_module(framehop::Module::new(String::new(), start..end, start, tables));
@@ -164,7 +165,7 @@ impl Known {
             }
         }
         self.modules = found;
-        self.look += 1;
+        self.generation += 1;
     }
 }
 
@@ -211,7 +212,7 @@ impl<'m> Mapping<'m> {
         Module { start, end, inode: self.inode, is_ours: self.memory.contains(&here) }
     }
 
-    fn tell(&self, ring: &Ring) {
+    fn write_to(&self, ring: &Ring) {
         let mut path = Vec::new();
         for bytes in self.path.chunks(8) {
             let mut word = [0; 8];

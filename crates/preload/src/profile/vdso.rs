@@ -1,5 +1,5 @@
-//! The clock, by the kernel's code in the process: a system call takes ten times as long, and libc's function may be another
-//! library's.
+//! The clock, by the kernel's own code in the process: without a system call, which a filter makes slower still. libc's function may
+//! have been replaced by another library's.
 
 use core::ffi::{CStr, c_int};
 use core::mem;

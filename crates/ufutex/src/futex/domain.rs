@@ -175,13 +175,13 @@ impl Domain {
     #[inline(always)]
     pub(super) fn note_transfers(&self, transfers: u32) {
         if transfers != 0 {
-            self.note_transfer(transfers);
+            self.note_contention(transfers);
         }
     }
 
     /// Notes that another thread than before used a bucket, and for another cache line, for the `transfers`th time.
     #[cold]
-    fn note_transfer(&self, transfers: u32) {
+    fn note_contention(&self, transfers: u32) {
         if !transfers.is_multiple_of(size::TRANSFERS_REPORTED) || !self.sizes_itself() {
             return;
         }

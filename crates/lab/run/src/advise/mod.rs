@@ -14,7 +14,6 @@ use judge::Advice;
 use lab_measure::interrupt;
 use lab_terminal::stderr;
 use serde::Serialize;
-use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 use watch::Watched;
 
@@ -61,21 +60,13 @@ fn watch_and_advise(advise: &Advise) -> Result<u8> {
     match &advise.output {
         Some(file) => std::fs::write(file, text).with_context(|| format!("{} cannot be written", file.display()))?,
         // The advice is the command's only result, so a failure to write it sets the exit status.
-        None => say(&text)?,
+        None => stderr::result(text.as_bytes()).context("stderr cannot be written")?,
     }
     if interrupt::requested() {
         stderr::say(format_args!("interrupted: the advice is based on {:.1} s", figures.seconds));
         return Ok(interrupt::EXIT);
     }
     Ok(0)
-}
-
-fn say(text: &str) -> Result<()> {
-    match std::io::stderr().write_all(text.as_bytes()) {
-        // The reader closed the pipe on purpose.
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("stderr cannot be written"),
-        _ => Ok(()),
-    }
 }
 
 /// If the program was not started, `ufutex run` has printed the reason.
