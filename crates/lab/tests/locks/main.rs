@@ -7,7 +7,7 @@ mod skipped;
 use serde_json::Value;
 use skipped::skip;
 use std::collections::HashSet;
-use std::io::{BufRead, BufReader, ErrorKind};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::LazyLock;
@@ -243,6 +243,38 @@ fn sigusr1_asks_who_waits_and_the_program_goes_on() {
     assert_eq!(child.try_wait().expect("our child"), None, "it goes on");
     send(libc::SIGTERM);
     child.wait().expect("it ends");
+}
+
+#[test]
+fn program_goes_on_if_nobody_reads_its_records_and_what_is_missing_is_said() {
+    let mut command = Command::new(UFUTEX);
+    command.arg("locks").arg("--").arg(&*PLANTED).arg("hand-offs");
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let id = child.id() as i32;
+    // SAFETY: our own child, which has not been waited for.
+    let send = |signal: i32| assert_eq!(unsafe { libc::kill(id, signal) }, 0);
+    // The handlers are there before the program is started, which waits for a byte.
+    while !catches_sigusr1(id) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    while children(id) == 0 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    send(libc::SIGSTOP);
+    child.stdin.take().expect("a pipe").write_all(b"b").expect("it reads");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
+    assert_eq!(line, "done\n");
+    send(libc::SIGCONT);
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
+    assert!(text(&output.stderr).contains(" found no room: its figures are incomplete"), "{output:?}");
+}
+
+fn children(pid: i32) -> usize {
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).expect("our child");
+    children.split_whitespace().count()
 }
 
 fn catches_sigusr1(pid: i32) -> bool {

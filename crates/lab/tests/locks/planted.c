@@ -124,6 +124,21 @@ static void heap(void) {
     printf("%d\n", pool->taken);
 }
 
+static pthread_cond_t turns = PTHREAD_COND_INITIALIZER;
+static int turn;
+
+// Sleeps and wakes more often than there is room for records.
+static void *hands_over(void *own) {
+    pthread_mutex_lock(&first);
+    for (int i = 0; i < 30000; i++) {
+        while (turn != *(int *)own) pthread_cond_wait(&turns, &first);
+        turn = !turn;
+        pthread_cond_signal(&turns);
+    }
+    pthread_mutex_unlock(&first);
+    return NULL;
+}
+
 int main(int argc, char **argv) {
     const char *shape = argc > 1 ? argv[1] : "";
     if (!strcmp(shape, "heap")) {
@@ -152,6 +167,11 @@ int main(int argc, char **argv) {
     } else if (!strcmp(shape, "lost")) {
         pthread_cond_signal(&arrived);
         run(1, waits_for_arrival, (void *[]){"waits"});
+    } else if (!strcmp(shape, "hand-offs")) {
+        // Begins when a byte comes, and says when it is done.
+        if (getchar() == EOF) abort();
+        run(2, hands_over, (void *[]){&(int){0}, &(int){1}});
+        puts("done");
     } else {
         return 2;
     }

@@ -30,7 +30,7 @@ pub struct Process {
     pub threads: HashMap<u32, Thread>,
     /// By address.
     pub words: HashMap<u64, Word>,
-    /// Number of records that found no room.
+    /// Number of records that were dropped.
     pub dropped: u64,
     /// The program has overwritten its records.
     pub is_broken: bool,
@@ -42,6 +42,8 @@ pub struct Process {
     seats: HashMap<u64, u32>,
     /// Wakes of seats whose sleepers' records have not been read yet.
     early: HashMap<u64, Waker>,
+    /// By their numbers in the records. Whether the innermost frame is in glibc.
+    stacks: HashMap<u64, (StackId, bool)>,
 }
 
 /// A file in a process's memory.
@@ -125,13 +127,17 @@ impl Account {
     /// Notes a record of a process. One that is too short is none that the library writes.
     pub fn note(&mut self, process: usize, kind: Kind, record: &[u64]) {
         let own = match kind {
+            Kind::Stack => 1,
             Kind::Begins => 2,
-            Kind::Mapped | Kind::Wakes | Kind::Ended | Kind::Named => 3,
-            Kind::Sleeps => 9,
+            Kind::Mapped | Kind::Ended | Kind::Named => 3,
+            Kind::Wakes => 4,
+            Kind::Sleeps => 10,
         };
         let Some((record, rest)) = record.split_at_checked(own) else { return self.note_broken(process) };
-        let stack = if matches!(kind, Kind::Sleeps | Kind::Wakes) { self.id(rest) } else { StackId::default() };
+        let none = self.id(&[]);
+        let id = if kind == Kind::Stack { self.id(rest) } else { none };
         let process = self.processes.entry(process).or_default();
+        let numbered = |process: &Process, number| process.stacks.get(&number).copied().unwrap_or((none, false));
         match (kind, record) {
             (Kind::Begins, &[time, pid]) => {
                 process.pid = pid as i32;
@@ -141,17 +147,24 @@ impl Account {
             (Kind::Named, &[tid, first, last]) => {
                 process.threads.entry(tid as u32).or_default().name = name(first, last);
             }
-            (Kind::Sleeps, &[time, tid, word, operation, seat, ref around @ ..]) => {
+            (Kind::Sleeps, &[time, tid, word, operation, seat, number, ref around @ ..]) => {
                 let mut values = [0; 8];
                 for (pair, both) in values.chunks_exact_mut(2).zip(around) {
                     (pair[0], pair[1]) = (*both as u32, (both >> 32) as u32);
                 }
-                let is_in_libc = rest.first().is_some_and(|at| process.is_in_libc(*at));
+                let (stack, is_in_libc) = numbered(process, number);
                 let wait =
                     Wait { word, since_ns: time, stack, around: values, operation, is_in_libc, seat, waker: None };
                 process.sleeps(tid as u32, wait);
             }
-            (Kind::Wakes, &[time, tid, seat]) => process.wakes(Waker { tid: tid as u32, stack, at_ns: time }, seat),
+            (Kind::Stack, &[number]) => {
+                let is_in_libc = rest.first().is_some_and(|at| process.is_in_libc(*at));
+                process.stacks.insert(number, (id, is_in_libc));
+            }
+            (Kind::Wakes, &[time, tid, seat, number]) => {
+                let stack = numbered(process, number).0;
+                process.wakes(Waker { tid: tid as u32, stack, at_ns: time }, seat);
+            }
             (Kind::Ended, &[time, seat, result]) => process.ended(time, seat, result.cast_signed()),
             _ => {}
         }
@@ -288,13 +301,15 @@ mod tests {
             let path = name("/x/libc.so.6");
             account.note(1, Kind::Mapped, &[0x100, 0x200, 7, path[0], path[1]]);
         }
-        account.note(1, Kind::Sleeps, &[time, tid, WORD, 128, SEAT + tid, 2, owner, 0, 0, 0x111, 0x222]);
+        account.note(1, Kind::Stack, &[5, 0x111, 0x222]);
+        account.note(1, Kind::Sleeps, &[time, tid, WORD, 128, SEAT + tid, 5, 2, owner, 0, 0]);
     }
 
     fn wakes(account: &mut Account, time: u64, tid: u64, woken: u64) {
         let [first, last] = name("wakes");
         account.note(1, Kind::Named, &[tid, first, last]);
-        account.note(1, Kind::Wakes, &[time, tid, SEAT + woken, 0x333]);
+        account.note(1, Kind::Stack, &[6, 0x333]);
+        account.note(1, Kind::Wakes, &[time, tid, SEAT + woken, 6]);
     }
 
     fn ends(account: &mut Account, time: u64, tid: u64, result: i64) {
@@ -362,8 +377,9 @@ mod tests {
         for (kind, record) in [
             (Kind::Begins, &[][..]),
             (Kind::Mapped, &[1, 2]),
-            (Kind::Sleeps, &[1; 8]),
-            (Kind::Wakes, &[1; 2]),
+            (Kind::Sleeps, &[1; 9]),
+            (Kind::Wakes, &[1; 3]),
+            (Kind::Stack, &[]),
             (Kind::Ended, &[1; 2]),
             (Kind::Named, &[1; 2]),
         ] {
@@ -373,7 +389,9 @@ mod tests {
         }
         // Any numbers may stand in the others.
         let mut account = Account::default();
-        for kind in [Kind::Begins, Kind::Mapped, Kind::Sleeps, Kind::Wakes, Kind::Ended, Kind::Sleeps, Kind::Ended] {
+        for kind in
+            [Kind::Begins, Kind::Mapped, Kind::Stack, Kind::Sleeps, Kind::Wakes, Kind::Ended, Kind::Sleeps, Kind::Ended]
+        {
             for value in [0, 1, u64::MAX] {
                 let len = if kind == Kind::Ended { 3 } else { 20 };
                 account.note(1, kind, &vec![value; len]);

@@ -9,6 +9,7 @@ use lab_measure::interrupt;
 use lab_terminal::stderr;
 use std::fs::File;
 use std::io::Write;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::sync::Arc;
@@ -61,7 +62,7 @@ fn run_and_print(locks: &Locks) -> Result<u8> {
             return Ok(status as u8);
         }
         anyhow::bail!(
-            "the program has left no records: it was executed without the library, or there was no room for a file of 8 MiB \
+            "the program has left no records: it was executed without the library, or there was no room for a file of 2 MiB \
              in {}, or its limit of file sizes (ulimit -f) is lower",
             watched.files.directory().display()
         );
@@ -121,6 +122,7 @@ impl Watched<'_> {
         let (mut still, mut last, mut spent) = (Duration::ZERO, Instant::now(), 0);
         let (mut is_hung, mut was_interrupted) = (false, false);
         let mut end_by = None;
+        let ended = Ended::of(program);
         loop {
             let any = self.files.drain(&mut self.account);
             if let Some(status) = program.try_wait()? {
@@ -142,7 +144,7 @@ impl Watched<'_> {
                 still = Duration::ZERO;
             }
             let passed = last.elapsed();
-            std::thread::sleep(OFTEN);
+            ended.wait(OFTEN);
             if passed < SELDOM {
                 continue;
             }
@@ -236,6 +238,26 @@ impl Watched<'_> {
             Some(mut file) => file.write_all(&text).context("the output cannot be written"),
             None => stderr::result(&text).context("stderr cannot be written"),
         }
+    }
+}
+
+/// Says when the program has ended.
+struct Ended(Option<OwnedFd>);
+
+impl Ended {
+    fn of(program: &Child) -> Self {
+        // SAFETY: our own child. The result is a new descriptor, or -1 on a kernel without this call.
+        let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, program.id(), 0) } as i32;
+        // SAFETY: as above.
+        Self((descriptor >= 0).then(|| unsafe { OwnedFd::from_raw_fd(descriptor) }))
+    }
+
+    /// Waits until the program has ended, but not longer than this, and not if a signal comes.
+    fn wait(&self, most: Duration) {
+        let descriptor = self.0.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+        let mut program = libc::pollfd { fd: descriptor, events: libc::POLLIN, revents: 0 };
+        // SAFETY: reads and changes `program`. The call ignores a descriptor of -1.
+        unsafe { libc::poll(&raw mut program, 1, most.as_millis() as i32) };
     }
 }
 

@@ -72,7 +72,14 @@ unsafe extern "C-unwind" fn take_by_flag(call: *mut Call) -> i64 {
 }
 
 const CALL: usize = size_of::<Call>().next_multiple_of(64);
-const RED_ZONE: usize = 128;
+pub const RED_ZONE: usize = 128;
+
+unsafe extern "C" {
+    /// Where [`take_by_flag`] returns to in [`from_stub`]. There rbp is the address of the program's rbp, behind which are the address
+    /// after the site and the red zone. Not a function.
+    #[link_name = "ufutex_taken_from_stub"]
+    pub safe fn taken_from_stub();
+}
 
 /// Entered from a stub. r11 holds the address after the site. All other registers but rcx are as at the site.
 ///
@@ -129,6 +136,9 @@ pub unsafe extern "C" fn from_stub() {
         "3:",
         "mov rdi, rsp",
         "call {take}",
+        ".globl ufutex_taken_from_stub",
+        ".hidden ufutex_taken_from_stub",
+        "ufutex_taken_from_stub:",
         "mov [rsp + {result}], rax",
         "cmp qword ptr [rsp + {puts_mask_back}], 0",
         "je 4f",

@@ -11,7 +11,7 @@
 //! displacement is given, so is the address of the stub (`stub.rs`). If it is occupied for both forms of the jump, the
 //! instruction is not replaced.
 
-mod call;
+pub mod call;
 mod detour;
 mod site;
 mod stub;

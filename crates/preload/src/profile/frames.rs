@@ -3,16 +3,18 @@
 use core::arch::asm;
 use core::cell::UnsafeCell;
 use core::ptr;
+use core::sync::atomic::{AtomicU64, Ordering};
 use std::boxed::Box;
 use std::vec::Vec;
 
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64};
 use framehop::{FrameAddress, MayAllocateDuringUnwind, Unwinder as _};
 use ufutex::{UserMemory, Width};
-use ufutex_program::ring::Ring;
+use ufutex_program::ring::{Kind, Ring};
 
 use super::modules::{self, Known, Modules};
 use crate::memory::Native;
+use crate::patch::call;
 use crate::process::{Locked, SpinLock};
 use crate::{raw, signals, stack};
 
@@ -28,6 +30,8 @@ const MOST_STACK: u64 = 1 << 30;
 pub struct Stacks {
     shards: [Shard; SHARDS],
     modules: Modules,
+    /// Numbers of stacks whose record has been written, each at a place that follows from it.
+    written: [AtomicU64; 4096],
 }
 
 #[repr(C, align(64))]
@@ -42,7 +46,8 @@ struct Walker {
     /// The address behind its own stack.
     top: u64,
     known: Known,
-    cache: CacheX86_64<MayAllocateDuringUnwind>,
+    /// Each keeps one rule for the addresses of a remainder modulo 509: too few for all stacks of a program.
+    caches: [CacheX86_64<MayAllocateDuringUnwind>; 8],
     frames: Vec<u64>,
     page: Page,
 }
@@ -67,28 +72,43 @@ struct Registers {
 }
 
 impl Stacks {
-    /// Calls `f` with the calling thread's return addresses, from the program's innermost frame on. The list is
-    /// empty if all walkers are in use, or if there is no memory for one. This function waits for no other thread's walk.
+    /// The number of the calling thread's stack, from the program's innermost frame on. Its record has been written, unless the
+    /// number is 0: if all walkers are in use, or if there is no memory for one. This function waits for no other thread's walk.
     #[inline(never)]
-    pub fn with(&self, now: u64, ring: &Ring, f: &mut dyn FnMut(&[u64])) {
+    pub fn number(&self, now: u64, ring: &Ring) -> u64 {
         let (ip, sp, bp): (u64, u64, u64);
         // SAFETY: reads registers.
         unsafe {
             asm!("lea {}, [rip]", "mov {}, rsp", "mov {}, rbp", out(reg) ip, out(reg) sp, out(reg) bp,
                 options(nostack, nomem, preserves_flags));
         }
-        match self.take(sp) {
-            None => f(&[]),
-            Some((_locked, walker)) => {
-                // SAFETY: guarded by the lock that we hold.
-                let walker = unsafe { &mut *walker };
-                let top = walker.top;
-                let walk = || walker.walk(Registers { ip, sp, bp }, &self.modules, now, ring);
-                // SAFETY: the walker's own stack, which only the holder of its lock uses.
-                unsafe { stack::run_on(top, walk) };
-                f(&walker.frames);
-            }
+        let Some((_locked, walker)) = self.take(sp) else { return 0 };
+        // SAFETY: guarded by the lock that we hold.
+        let walker = unsafe { &mut *walker };
+        let top = walker.top;
+        let walk = || walker.walk(Registers { ip, sp, bp }, &self.modules, now, ring);
+        // SAFETY: the walker's own stack, which only the holder of its lock uses.
+        unsafe { stack::run_on(top, walk) };
+        self.number_of(&walker.frames, ring)
+    }
+
+    /// The number of a stack. Its record is written if it was not.
+    fn number_of(&self, frames: &[u64], ring: &Ring) -> u64 {
+        if frames.is_empty() {
+            return 0;
         }
+        // Stacks that differ in one frame have different numbers: each step can be undone.
+        let mixed = |number: u64, at: &u64| (number.rotate_left(5) ^ at).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let number = frames.iter().fold(0, mixed).max(1);
+        let place = &self.written[number as usize >> 52];
+        // [Pp]: the record of the stack has its place in the ring before those that name it.
+        if place.load(Ordering::Acquire) != number {
+            if !super::write(ring, Kind::Stack, &[&[number], frames]) {
+                return 0;
+            }
+            place.store(number, Ordering::Release); // [Pp]
+        }
+        number
     }
 
     /// A walker that no other thread uses while the lock is held.
@@ -115,7 +135,7 @@ impl Walker {
         Self {
             top,
             known: Known::new(),
-            cache: CacheX86_64::new(),
+            caches: core::array::from_fn(|_| CacheX86_64::new()),
             frames: Vec::with_capacity(MOST_FRAMES),
             page: Page { at: 0, words: [0; WORDS] },
         }
@@ -124,7 +144,8 @@ impl Walker {
     /// Fills in `frames`. If an address is in no known mapping, the mappings are read again.
     fn walk(&mut self, from: Registers, modules: &Modules, now: u64, ring: &Ring) {
         self.page.at = 0;
-        let is_known = self.try_walk(from);
+        // Memory that is not known is read page by page, at the price of a system call each.
+        let is_known = self.try_walk(from) && self.known.memory_at(from.sp).is_some();
         if modules.refresh(&mut self.known, is_known, now, ring) {
             self.try_walk(from);
         }
@@ -132,7 +153,7 @@ impl Walker {
 
     /// Returns `false` if it met an address in no known mapping, at which it ends.
     fn try_walk(&mut self, Registers { ip, sp, bp }: Registers) -> bool {
-        let Self { known, cache, frames, page, .. } = self;
+        let Self { known, caches, frames, page, .. } = self;
         frames.clear();
         let mut registers = UnwindRegsX86_64::new(ip, sp, bp);
         let mut address = FrameAddress::from_instruction_pointer(ip);
@@ -151,10 +172,11 @@ impl Walker {
                 Some(module) if module.is_ours => {}
                 Some(_) => frames.push(at),
             }
-            let next = if at == signals::restore as *const () as u64 {
-                interrupted(&mut registers, &mut load)
-            } else {
-                known.unwinder.unwind_frame(address, &mut registers, cache, &mut load).ok().flatten()
+            let cache = &mut caches[(at / 509) as usize % 8];
+            let next = match at {
+                at if at == signals::restore as *const () as u64 => interrupted(&mut registers, &mut load),
+                at if at == call::taken_from_stub as *const () as u64 => from_stub(&mut registers, &mut load),
+                _ => known.unwinder.unwind_frame(address, &mut registers, cache, &mut load).ok().flatten(),
             };
             let Some(next) = next.and_then(FrameAddress::from_return_address) else { break };
             address = next;
@@ -170,6 +192,15 @@ fn interrupted(registers: &mut UnwindRegsX86_64, load: &mut impl FnMut(u64) -> R
     let mut register = |register| load(context.wrapping_add(signals::in_context(register) as u64)).ok();
     let (ip, sp, bp) = (register(libc::REG_RIP)?, register(libc::REG_RSP)?, register(libc::REG_RBP)?);
     *registers = UnwindRegsX86_64::new(ip, sp, bp);
+    Some(ip)
+}
+
+/// Goes on behind the site from which a stub has called this library. By the tables of [`call::from_stub`] the unwinder would take
+/// some ten times as long, because it keeps no rule for a return address that is not right below the caller's stack.
+fn from_stub(registers: &mut UnwindRegsX86_64, load: &mut impl FnMut(u64) -> Result<u64, ()>) -> Option<u64> {
+    let frame = registers.bp();
+    let (bp, ip) = (load(frame).ok()?, load(frame.wrapping_add(8)).ok()?);
+    *registers = UnwindRegsX86_64::new(ip, frame.wrapping_add(16 + call::RED_ZONE as u64), bp);
     Some(ip)
 }
 

@@ -37,7 +37,7 @@ pub fn begin() {
     }
     if let Some((process, ring)) = ring() {
         // The mappings are read now, before the program may have changed its root.
-        process.profile.stacks.with(now(), ring, &mut |_| {});
+        process.profile.stacks.number(now(), ring);
     }
 }
 
@@ -112,9 +112,33 @@ fn make(directory: &[u8]) -> Option<&'static Ring> {
     }
     // SAFETY: mapped above with that length, never unmapped, and all zeroes are a valid ring.
     let ring: &Ring = unsafe { &*ptr::with_exposed_provenance(at as usize) };
-    ring.write(Kind::Begins, &[&[now, raw::pid() as u64]]);
+    write(ring, Kind::Begins, &[&[now, raw::pid() as u64]]);
     ring.begin();
     Some(ring)
+}
+
+/// A thread that finds no room waits for the reader in naps of this length.
+static NAP: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+/// After that many naps in which the reader has taken nothing the record is dropped: the reader may be stopped, or dead.
+const NAPS: u32 = 1000;
+
+/// Writes a record. Returns whether it was written. If the ring is full, waits for the reader, so that what the command
+/// says does not depend on how busy the machine is.
+fn write(ring: &Ring, kind: Kind, parts: &[&[u64]]) -> bool {
+    let (mut tail, mut naps) = (ring.tail(), 0);
+    while !ring.write(kind, parts) {
+        if ring.tail() != tail {
+            (tail, naps) = (ring.tail(), 0);
+        }
+        if naps == NAPS || ring.was_given_up_at(tail) {
+            ring.drop_at(tail);
+            return false;
+        }
+        // SAFETY: reads `NAP`.
+        unsafe { raw::own(libc::SYS_nanosleep, [(&raw const NAP) as u64, 0]) };
+        naps += 1;
+    }
+    true
 }
 
 fn now() -> u64 {
@@ -135,7 +159,7 @@ fn thread(process: &Process, ring: &Ring, now: u64) -> u64 {
         let mut name = [0u64; 2];
         // SAFETY: stores 16 bytes into `name`.
         unsafe { raw::own(libc::SYS_prctl, [libc::PR_GET_NAME as u64, (&raw mut name) as u64, 0, 0, 0]) };
-        ring.write(Kind::Named, &[&[tid, name[0], name[1]]]);
+        write(ring, Kind::Named, &[&[tid, name[0], name[1]]]);
     }
     tid
 }
@@ -161,12 +185,8 @@ fn note_sleep(process: &'static Process, ring: &'static Ring, number: Number, ar
         let at = address + 8 * i as u64;
         if (at + 7) >> 12 == address >> 12 { memory::read(at).unwrap_or(0) } else { 0 }
     });
-    let mut is_written = false;
-    process.profile.stacks.with(now, ring, &mut |stack| {
-        let about = [now, tid, address, operation, seat];
-        is_written = ring.write(Kind::Sleeps, &[&about, &around, stack]);
-    });
-    is_written
+    let stack = process.profile.stacks.number(now, ring);
+    write(ring, Kind::Sleeps, &[&[now, tid, address, operation, seat, stack], &around])
 }
 
 /// A thread that sleeps at a seat.
@@ -181,7 +201,7 @@ impl Asleep {
         if patch::is_filtered() {
             return; // another thread has installed a filter for this one meanwhile
         }
-        self.ring.write(Kind::Ended, &[&[now(), self.seat, result as u64]]);
+        write(self.ring, Kind::Ended, &[&[now(), self.seat, result as u64]]);
     }
 }
 
@@ -197,10 +217,9 @@ pub fn wakes(seat: u64) {
 fn note_wake(process: &'static Process, ring: &'static Ring, seat: u64) {
     let now = now();
     let tid = thread(process, ring, now);
-    process.profile.stacks.with(now, ring, &mut |stack| {
-        ring.write(Kind::Wakes, &[&[now, tid, seat], stack]);
-    });
+    let stack = process.profile.stacks.number(now, ring);
+    write(ring, Kind::Wakes, &[&[now, tid, seat, stack]]);
 }
 
 const _: () = assert!(mem::align_of::<Ring>() <= 4096);
-const _: () = assert!(1 + 9 + frames::MOST_FRAMES <= ufutex_program::ring::MOST_WORDS);
+const _: () = assert!(2 + frames::MOST_FRAMES <= ufutex_program::ring::MOST_WORDS);

@@ -220,7 +220,7 @@ impl<'m> Mapping<'m> {
             path.push(u64::from_ne_bytes(word));
         }
         path.truncate(MOST_WORDS - 4);
-        ring.write(Kind::Mapped, &[&[self.memory.start, self.memory.end, self.inode], &path]);
+        super::write(ring, Kind::Mapped, &[&[self.memory.start, self.memory.end, self.inode], &path]);
     }
 }
 
