@@ -7,9 +7,9 @@ use core::sync::atomic::Ordering;
 
 use ufutex::syscall::Number;
 
-use crate::memory;
 use crate::process::{Process, process};
 use crate::settings;
+use crate::{memory, profile};
 
 /// The operation of prctl(2).
 pub const PR_FUTEX_HASH: u64 = 78;
@@ -212,6 +212,18 @@ fn count_in_report(kind: usize, address: u64) {
     process.calls[kind].fetch_add(1, Ordering::Relaxed);
     if !LISTS.contains(&kind) {
         process.hot.count(address);
+    }
+}
+
+/// The time, if a report was asked for. A wait begins to sleep.
+pub fn sleeps() -> Option<u64> {
+    settings::get().stats.map(|_| profile::now())
+}
+
+/// Notes that the wait of this call has slept since a time that [`sleeps`] has returned.
+pub fn slept(number: Number, address: u64, since: u64) {
+    if let Some(process) = process().filter(|_| number != Number::FutexWaitv) {
+        process.hot.slept(address, profile::now().saturating_sub(since));
     }
 }
 

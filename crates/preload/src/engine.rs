@@ -229,10 +229,17 @@ impl Engine {
         let waker = ManuallyDrop::new(taken.seat.waker());
         let mut call = taken.put(self.domain.syscall_async(task, &Native, number, args));
         let mut asleep = None;
-        let mut began = || asleep = asleep.take().or_else(|| profile::sleeps(number, &args, taken.seat.address()));
+        let mut since = None;
+        let mut began = || {
+            since = since.or_else(calls::sleeps);
+            asleep = asleep.take().or_else(|| profile::sleeps(number, &args, taken.seat.address()));
+        };
         let result = inside.sleep_until_done(call.pin(), taken.seat, &waker, otherwise, &mut began);
         if let Some(asleep) = asleep {
             asleep.ended(result);
+        }
+        if let Some(since) = since {
+            calls::slept(number, args[0], since);
         }
         result
     }

@@ -1,4 +1,4 @@
-//! The words that a program's futex calls name most often, counted in bounded memory.
+//! The words that a program's futex calls name most often, counted in bounded memory, and for how long threads slept for each.
 //!
 //! Space-saving counters, in small sets: a word belongs to one set of [`WAYS`] counters, by a hash of its address. A
 //! word without a counter takes over the counter with the fewest calls in its set and counts on from there. So a word's
@@ -9,12 +9,15 @@
 //! half done. Two threads that take over one counter at the same time may count a call for the wrong word. As long as
 //! only a few hundred words are used, no counter is taken over, and counts are exact.
 
+use core::cmp::Reverse;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::vec::Vec;
 
-/// Counters per set: with their addresses two cache lines, and a third for `doubtful`.
+use serde::{Serialize, Serializer};
+
+/// Counters per set: with their addresses two cache lines. The others are written by calls that sleep.
 const WAYS: usize = 8;
-/// log2 of the number of sets: 4096 counters in 96 KiB, of which only the pages that are written to take memory.
+/// log2 of the number of sets: 4096 counters in 192 KiB, of which only the pages that are written to take memory.
 const SETS_LOG2: u32 = 9;
 
 /// Counts which words are named most often. All zeroes at first.
@@ -29,34 +32,62 @@ struct Set {
     calls: [AtomicU64; WAYS],
     /// The count that a counter had when its word took it over.
     doubtful: [AtomicU64; WAYS],
+    /// How often threads slept for the word, for how long in all, and for how long at most, in nanoseconds.
+    waits: [AtomicU64; WAYS],
+    waited_ns: [AtomicU64; WAYS],
+    longest_ns: [AtomicU64; WAYS],
 }
 
 /// A word, and how many calls named it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Word {
-    /// Its address.
+    /// Its address, as text, since many readers of JSON cannot represent numbers beyond 2^53.
+    #[serde(serialize_with = "hexadecimal")]
     pub address: u64,
     /// An upper bound of the number of calls.
     pub calls_at_most: u64,
     /// A lower bound of the number of calls.
     pub calls_at_least: u64,
+    /// How often threads slept for it since it had its counter.
+    pub waits: u64,
+    /// For how long in all, in nanoseconds.
+    pub waited_ns: u64,
+    /// For how long at most, in nanoseconds.
+    pub longest_ns: u64,
+}
+
+fn hexadecimal<S: Serializer>(address: &u64, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(&format_args!("{address:#x}"))
 }
 
 impl Hot {
     /// Counts a call that names the word. May be interrupted anywhere, also by a handler that counts.
     #[inline]
     pub fn count(&self, address: u64) {
+        self.set(address).count(address);
+    }
+
+    /// Notes that a thread has slept for the word, which a call has named before.
+    pub fn slept(&self, address: u64, ns: u64) {
+        let set = self.set(address);
+        let Some(way) = set.words.iter().position(|word| word.load(Relaxed) == address) else { return };
+        set.waits[way].fetch_add(1, Relaxed);
+        set.waited_ns[way].fetch_add(ns, Relaxed);
+        set.longest_ns[way].fetch_max(ns, Relaxed);
+    }
+
+    fn set(&self, address: u64) -> &Set {
         // Words are aligned, and often neighbours: the multiplication spreads all bits upwards. The index is made of
         // the upper bits.
         let mixed = address.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.sets[(mixed >> (u64::BITS - SETS_LOG2)) as usize].count(address);
+        &self.sets[(mixed >> (u64::BITS - SETS_LOG2)) as usize]
     }
 
-    /// The `most` words with the most calls, in descending order. Leaves out words that may have been named only by the
+    /// The `most` words for which threads slept longest, then those with the most calls. Leaves out words that may have been named only by the
     /// call that took over their counter.
     pub fn top(&self, most: usize) -> Vec<Word> {
         let mut words: Vec<Word> = self.sets.iter().flat_map(Set::words).filter(Word::is_known).collect();
-        words.sort_unstable_by_key(|word| core::cmp::Reverse((word.calls_at_least, word.calls_at_most)));
+        words.sort_unstable_by_key(|word| Reverse((word.waited_ns, word.calls_at_least, word.calls_at_most)));
         words.truncate(most);
         words
     }
@@ -100,6 +131,10 @@ impl Set {
         // counted for the wrong word, but no counter is lost.
         if self.words[way].compare_exchange(before, address, Relaxed, Relaxed).is_ok() {
             self.doubtful[way].store(fewest, Relaxed);
+            // They are the word's that had the counter.
+            for times in [&self.waits, &self.waited_ns, &self.longest_ns] {
+                times[way].store(0, Relaxed);
+            }
         }
         way
     }
@@ -109,7 +144,10 @@ impl Set {
             let address = self.words[way].load(Relaxed);
             let calls_at_most = self.calls[way].load(Relaxed);
             let calls_at_least = calls_at_most.saturating_sub(self.doubtful[way].load(Relaxed));
-            (address != 0 && calls_at_most != 0).then_some(Word { address, calls_at_most, calls_at_least })
+            let [waits, waited_ns, longest_ns] =
+                [&self.waits, &self.waited_ns, &self.longest_ns].map(|times| times[way].load(Relaxed));
+            let word = Word { address, calls_at_most, calls_at_least, waits, waited_ns, longest_ns };
+            (address != 0 && calls_at_most != 0).then_some(word)
         })
     }
 }

@@ -27,6 +27,28 @@ fn hot() -> Box<Hot> {
     unsafe { Box::from_raw(alloc_zeroed(Layout::new::<Hot>()).cast()) }
 }
 
+fn word(address: u64, calls_at_most: u64, calls_at_least: u64) -> Word {
+    Word { address, calls_at_most, calls_at_least, ..Word::default() }
+}
+
+#[test]
+fn times_belong_to_the_word_that_has_the_counter() {
+    let hot = hot();
+    hot.slept(0x1000, 7); // no call has named it
+    hot.count(0x1000);
+    hot.count(0x2000);
+    hot.count(0x2000);
+    hot.slept(0x1000, 500);
+    hot.slept(0x1000, 300);
+    let slept = Word { waits: 2, waited_ns: 800, longest_ns: 500, ..word(0x1000, 1, 1) };
+    assert_eq!(hot.top(9), [slept, word(0x2000, 2, 2)], "the time slept comes first");
+    // So many others that each counter is another word's at some time.
+    for address in 0..1_000_000 {
+        hot.count(0x1_0000_0000 + 4 * address);
+    }
+    assert!(hot.top(9).iter().all(|word| word.waits == 0));
+}
+
 #[test]
 fn words_are_counted_exactly_as_long_as_there_is_room() {
     let hot = hot();
@@ -39,9 +61,9 @@ fn words_are_counted_exactly_as_long_as_there_is_room() {
     let top = hot.top(1000);
     assert_eq!(top.len(), 500);
     assert_eq!(hot.words(), (500, true));
-    for (place, word) in top.iter().enumerate() {
+    for (place, found) in top.iter().enumerate() {
         let calls = 500 - place as u64;
-        assert_eq!(*word, Word { address: address(calls - 1), calls_at_most: calls, calls_at_least: calls });
+        assert_eq!(*found, word(address(calls - 1), calls, calls));
     }
     assert_eq!(hot.top(3), top[..3]);
 }
@@ -136,14 +158,13 @@ fn report() -> Report {
         words_exact: false,
         counters: counters(),
         hottest: vec![
+            HotWord { place: Some("libc.so.6+0x1000".to_string()), word: word(0x7f00_0000_1000, 1_000_000, 1_000_000) },
             HotWord {
-                address: 0x7f00_0000_1000,
-                place: Some("libc.so.6+0x1000".to_string()),
-                calls_at_most: 1_000_000,
-                calls_at_least: 1_000_000,
+                place: None,
+                word: Word { waits: 4, waited_ns: 10_000, longest_ns: 7_000, ..word(0x3000, 9, 9) },
             },
-            HotWord { address: 0x1000, place: None, calls_at_most: 200_009, calls_at_least: 200_000 },
-            HotWord { address: 0x2000, place: None, calls_at_most: 1_000_000, calls_at_least: 12_000 },
+            HotWord { place: None, word: word(0x1000, 200_009, 200_000) },
+            HotWord { place: None, word: word(0x2000, 1_000_000, 12_000) },
         ],
         timers: None,
     }
@@ -168,6 +189,8 @@ fn text_is_aligned_and_leaves_out_what_is_zero_or_too_little() {
                 16      slots                      #  1.0 KiB in all
 
          1,000,000      0x7f0000001000             #   80.99 % of all calls, in libc.so.6+0x1000
+                 9      0x3000                     #    0.00 % of all calls, in anonymous memory
+                                                   #  slept 10.0µs in 4 waits, 2.5µs each, 7.0µs at most
           ~200,000      0x1000                     #   16.20 % of all calls, in anonymous memory
                  ~      at least: more words were used than are counted one by one
 
@@ -236,10 +259,14 @@ fn json_is_one_line_with_units_in_its_names() {
             "refused_waiters": 0, "refused_slots": 0, "refused_tables": 0, "refused_waitv": 0,
         },
         "hottest": [
-            {"address": "0x7f0000001000", "place": "libc.so.6+0x1000",
-             "calls_at_most": 1_000_000, "calls_at_least": 1_000_000},
-            {"address": "0x1000", "place": null, "calls_at_most": 200_009, "calls_at_least": 200_000},
-            {"address": "0x2000", "place": null, "calls_at_most": 1_000_000, "calls_at_least": 12_000},
+            {"address": "0x7f0000001000", "place": "libc.so.6+0x1000", "calls_at_most": 1_000_000,
+             "calls_at_least": 1_000_000, "waits": 0, "waited_ns": 0, "longest_ns": 0},
+            {"address": "0x3000", "place": null, "calls_at_most": 9, "calls_at_least": 9, "waits": 4, "waited_ns": 10_000,
+             "longest_ns": 7_000},
+            {"address": "0x1000", "place": null, "calls_at_most": 200_009, "calls_at_least": 200_000, "waits": 0,
+             "waited_ns": 0, "longest_ns": 0},
+            {"address": "0x2000", "place": null, "calls_at_most": 1_000_000, "calls_at_least": 12_000, "waits": 0,
+             "waited_ns": 0, "longest_ns": 0},
         ],
     });
     assert_eq!(json, expected);
@@ -298,7 +325,7 @@ fn words_of_this_process_are_reported_with_their_place() {
     static ZEROES: AtomicU32 = AtomicU32::new(0);
     let own = std::env::current_exe().expect("procfs").file_name().expect("a name").to_string_lossy().into_owned();
     let mapped = vec![0u8; 64 << 20];
-    let word = |address: u64| Word { address, calls_at_most: 1, calls_at_least: 1 };
+    let word = |address: u64| word(address, 1, 1);
     let words = [
         word(&raw const DATA as u64),
         word(&raw const ZEROES as u64),

@@ -11,7 +11,7 @@ const WORDS: u64 = 1 << 18;
 /// Words that only [`Kind::Ended`] may use. The ends of 4,096 waits fit.
 const FOR_ENDS: u64 = 1 << 14;
 /// Number that says that the file is ready, with a version.
-const READY: u64 = u64::from_le_bytes(*b"ufxlock2");
+const READY: u64 = u64::from_le_bytes(*b"ufxlock3");
 /// Most words of a record.
 pub const MOST_WORDS: usize = 256;
 
@@ -23,9 +23,9 @@ pub enum Kind {
     /// A thread has begun to wait: time, TID, address of the word, operation, seat, the stack's number, the 32 bytes at the address
     /// (four words).
     Sleeps = 2,
-    /// A thread wakes the one at a seat: time, TID, seat, the stack's number.
+    /// A thread wakes the one at a seat: time, TID, seat, the stack's number, the CPU.
     Wakes = 3,
-    /// The wait at a seat has ended: time, seat, the result of the call.
+    /// The wait at a seat has ended: time, seat, the result of the call, the CPU.
     Ended = 4,
     /// The process has begun: time, PID.
     Begins = 5,

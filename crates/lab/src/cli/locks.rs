@@ -86,10 +86,11 @@ ended.
 
 --json, one object per line, locks first: pid, word (address, text; null if the object stands for the words of several
 threads), name, kind, is_lock, waits, total_ns, mean_ns, p99_ns, longest_ns, waiters_most (words of threads: how many
-threads have waited), waiters_mean (while there were any; null for words of threads), wakes, timeouts, sites [{waits,
-total_ns, stack [text], wakers [{thread, waits, total_ns, stack}], at most 10}], owners [{thread, held_ns (while others
-waited), taken_at (stack or null)}], at most 10, none for words of threads; when the state is printed {deadlock [...]}
-and {waiting [{pid, thread, waits_for, word, waited_ns, held_by, stack}]}.
+threads have waited), waiters_mean (while there were any; null for words of threads), wakes, wakes_across_cpus (by a
+thread on another CPU), timeouts, sites [{waits, total_ns, stack [text], wakers [{thread, waits, total_ns, stack}], at
+most 10}], owners [{thread, held_ns (while others waited), taken_at (stack or null)}], at most 10, none for words of
+threads; when the state is printed {deadlock [...]} and {waiting [{pid, thread, waits_for, word, waited_ns, held_by,
+stack}]}.
 --folded has the waits for what is no lock too.
 
 Exit status: the program's (128 + N if signal N ended it); or

@@ -315,6 +315,22 @@ fn times_agree_with_those_of_strace_for_the_same_run() {
     assert!((0.95..1.05).contains(&(ours / all)), "{ours} ns here, {all} ns by strace");
 }
 
+#[test]
+fn report_of_run_has_the_time_slept_for_each_word() {
+    let file = temporary("stats");
+    let mut command = Command::new(UFUTEX);
+    command.args(["run", "--trap", "--json", "--output"]).arg(&file).arg("--").arg(&*PLANTED).arg("heap");
+    assert_eq!(command.status().expect("it starts").code(), Some(7));
+    let report: Value = serde_json::from_slice(&std::fs::read(&file).expect("a report")).expect("an object");
+    let words = report["hottest"].as_array().expect("words");
+    assert_eq!(words[0]["place"], "[heap]", "the lock that is held longest comes first: {words:?}");
+    for word in words.iter().filter(|word| number(word, "waits") != 0.0) {
+        let [waits, all, longest] = ["waits", "waited_ns", "longest_ns"].map(|key| number(word, key));
+        assert!(waits <= number(word, "calls_at_most") && longest <= all && all <= waits * longest, "{word}");
+    }
+    assert!(number(&words[0], "waits") > 0.0);
+}
+
 fn temporary(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("locks-{}-{name}", std::process::id()))
 }

@@ -1,6 +1,6 @@
 //! Adds up the records of waits: by process, word and call site.
 
-use crate::word::{End, Word};
+use crate::word::{By, End, Word};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -95,6 +95,7 @@ struct Waker {
     tid: u32,
     stack: StackId,
     at_ns: u64,
+    cpu: u64,
 }
 
 impl Account {
@@ -129,8 +130,9 @@ impl Account {
         let own = match kind {
             Kind::Stack => 1,
             Kind::Begins => 2,
-            Kind::Mapped | Kind::Ended | Kind::Named => 3,
-            Kind::Wakes => 4,
+            Kind::Mapped | Kind::Named => 3,
+            Kind::Ended => 4,
+            Kind::Wakes => 5,
             Kind::Sleeps => 10,
         };
         let Some((record, rest)) = record.split_at_checked(own) else { return self.note_broken(process) };
@@ -161,11 +163,11 @@ impl Account {
                 let is_in_libc = rest.first().is_some_and(|at| process.is_in_libc(*at));
                 process.stacks.insert(number, (id, is_in_libc));
             }
-            (Kind::Wakes, &[time, tid, seat, number]) => {
+            (Kind::Wakes, &[time, tid, seat, number, cpu]) => {
                 let stack = numbered(process, number).0;
-                process.wakes(Waker { tid: tid as u32, stack, at_ns: time }, seat);
+                process.wakes(Waker { tid: tid as u32, stack, at_ns: time, cpu }, seat);
             }
-            (Kind::Ended, &[time, seat, result]) => process.ended(time, seat, result.cast_signed()),
+            (Kind::Ended, &[time, seat, result, cpu]) => process.ended(time, seat, result.cast_signed(), cpu),
             _ => {}
         }
     }
@@ -244,7 +246,7 @@ impl Process {
         }
     }
 
-    fn ended(&mut self, time: u64, seat: u64, result: i64) {
+    fn ended(&mut self, time: u64, seat: u64, result: i64, cpu: u64) {
         self.passes(time);
         const ETIMEDOUT: i64 = -(libc::ETIMEDOUT as i64);
         self.early.remove(&seat);
@@ -254,7 +256,11 @@ impl Process {
             time,
             tid,
             match result {
-                0.. => End::Woken(waker.map(|waker| (waker.tid, waker.stack))),
+                0.. => End::Woken(waker.map(|waker| By {
+                    tid: waker.tid,
+                    stack: waker.stack,
+                    is_across: waker.cpu != cpu,
+                })),
                 ETIMEDOUT => End::TimedOut,
                 _ => End::Other,
             },
@@ -309,11 +315,11 @@ mod tests {
         let [first, last] = name("wakes");
         account.note(1, Kind::Named, &[tid, first, last]);
         account.note(1, Kind::Stack, &[6, 0x333]);
-        account.note(1, Kind::Wakes, &[time, tid, SEAT + woken, 6]);
+        account.note(1, Kind::Wakes, &[time, tid, SEAT + woken, 6, tid % 2]);
     }
 
     fn ends(account: &mut Account, time: u64, tid: u64, result: i64) {
-        account.note(1, Kind::Ended, &[time, SEAT + tid, result.cast_unsigned()]);
+        account.note(1, Kind::Ended, &[time, SEAT + tid, result.cast_unsigned(), 1]);
     }
 
     #[test]
@@ -327,6 +333,7 @@ mod tests {
         let process = &account.processes[&1];
         let site = process.words[&WORD].sites.values().next().expect("one stack");
         assert_eq!((site.sum, site.wakes, site.timeouts), (Sum { waits: 2, total_ns: 1600 }, 1, 1));
+        assert_eq!(site.across, 1, "thread 20 has woken on CPU 0 the one that ran on CPU 1");
         let ((waker, stack), sum) = site.wakers.iter().next().expect("one waker");
         assert_eq!((*waker, account.stack(*stack), sum.total_ns), (20, &[0x333][..], 600));
         assert_eq!((process.threads[&10].name.as_str(), process.threads[&20].name.as_str()), ("waits", "wakes"));
@@ -378,9 +385,9 @@ mod tests {
             (Kind::Begins, &[][..]),
             (Kind::Mapped, &[1, 2]),
             (Kind::Sleeps, &[1; 9]),
-            (Kind::Wakes, &[1; 3]),
+            (Kind::Wakes, &[1; 4]),
             (Kind::Stack, &[]),
-            (Kind::Ended, &[1; 2]),
+            (Kind::Ended, &[1; 3]),
             (Kind::Named, &[1; 2]),
         ] {
             let mut account = Account::default();
@@ -393,7 +400,7 @@ mod tests {
             [Kind::Begins, Kind::Mapped, Kind::Stack, Kind::Sleeps, Kind::Wakes, Kind::Ended, Kind::Sleeps, Kind::Ended]
         {
             for value in [0, 1, u64::MAX] {
-                let len = if kind == Kind::Ended { 3 } else { 20 };
+                let len = if kind == Kind::Ended { 4 } else { 20 };
                 account.note(1, kind, &vec![value; len]);
             }
         }

@@ -27,6 +27,7 @@ pub fn line(line: &Line) -> Value {
         "waiters_most": line.waiters_most,
         "waiters_mean": line.waiters_mean,
         "wakes": line.wakes,
+        "wakes_across_cpus": line.wakes_across_cpus,
         "timeouts": line.timeouts,
         "sites": line.sites.iter().map(site).collect::<Vec<_>>(),
         "owners": line.owners.iter().map(owner).collect::<Vec<_>>(),

@@ -27,12 +27,23 @@ impl Sum {
 /// How a wait has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// By a wake: of this thread from there, if that is known.
-    Woken(Option<(u32, StackId)>),
+    /// By a wake, and by which thread if that is known.
+    Woken(Option<By>),
     /// Its time was up.
     TimedOut,
     /// By a signal, or with the program.
     Other,
+}
+
+/// What has ended a wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct By {
+    /// The thread.
+    pub tid: u32,
+    /// From where.
+    pub stack: StackId,
+    /// It ran on another CPU than the woken thread after that.
+    pub is_across: bool,
 }
 
 /// Waits from one stack for one word.
@@ -45,6 +56,8 @@ pub struct Site {
     pub times: Histogram<u32>,
     /// How many were woken.
     pub wakes: u64,
+    /// How many of those by a thread on another CPU.
+    pub across: u64,
     /// How many ended because their time was up.
     pub timeouts: u64,
     /// The threads that have waited.
@@ -60,6 +73,7 @@ impl Default for Site {
             longest_ns: 0,
             times: no_times(),
             wakes: 0,
+            across: 0,
             timeouts: 0,
             threads: HashSet::new(),
             wakers: HashMap::new(),
@@ -82,8 +96,9 @@ impl Site {
         match end {
             End::Woken(waker) => {
                 self.wakes += 1;
-                if let Some(waker) = waker {
-                    self.wakers.entry(waker).or_default().add(ns);
+                if let Some(By { tid, stack, is_across }) = waker {
+                    self.wakers.entry((tid, stack)).or_default().add(ns);
+                    self.across += u64::from(is_across);
                 }
             }
             End::TimedOut => self.timeouts += 1,
@@ -179,16 +194,20 @@ mod tests {
     const STACK: StackId = StackId(0);
     const HERE: Place = (STACK, 128);
 
+    fn by(tid: u32) -> By {
+        By { tid, stack: STACK, is_across: false }
+    }
+
     #[test]
     fn owner_that_the_word_names_held_it_while_others_waited() {
         let mut word = Word::default();
         word.begin(100, Some(7));
         word.begin(130, Some(7));
         word.wake(150, 7);
-        word.end(160, 1, HERE, 60, End::Woken(Some((7, STACK))));
+        word.end(160, 1, HERE, 60, End::Woken(Some(by(7))));
         word.begin(170, Some(1));
         word.wake(200, 1);
-        word.end(210, 2, HERE, 80, End::Woken(Some((1, STACK))));
+        word.end(210, 2, HERE, 80, End::Woken(Some(by(1))));
         word.end(230, 3, HERE, 60, End::TimedOut);
         // From 100 to 150 thread 7; from 150 on nobody is known until 170, when the word names thread 1, until 200.
         assert_eq!((word.held_ns[&7], word.held_ns[&1]), (50, 50));

@@ -32,7 +32,7 @@ pub struct Profile {
 
 /// Makes the file of the process that `ufutex locks` has started, before the program begins.
 pub fn begin() {
-    if settings::get().profile.is_some() {
+    if settings::get().profile.is_some() || settings::get().stats.is_some() {
         vdso::begin();
     }
     if let Some((process, ring)) = ring() {
@@ -141,7 +141,8 @@ fn write(ring: &Ring, kind: Kind, parts: &[&[u64]]) -> bool {
     true
 }
 
-fn now() -> u64 {
+/// CLOCK_MONOTONIC in nanoseconds.
+pub fn now() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     vdso::clock_gettime(&mut time);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
@@ -201,7 +202,7 @@ impl Asleep {
         if patch::is_filtered() {
             return; // another thread has installed a filter for this one meanwhile
         }
-        write(self.ring, Kind::Ended, &[&[now(), self.seat, result as u64]]);
+        write(self.ring, Kind::Ended, &[&[now(), self.seat, result as u64, vdso::getcpu().into()]]);
     }
 }
 
@@ -218,7 +219,7 @@ fn note_wake(process: &'static Process, ring: &'static Ring, seat: u64) {
     let now = now();
     let tid = thread(process, ring, now);
     let stack = process.profile.stacks.number(now, ring);
-    write(ring, Kind::Wakes, &[&[now, tid, seat, stack]]);
+    write(ring, Kind::Wakes, &[&[now, tid, seat, stack, vdso::getcpu().into()]]);
 }
 
 const _: () = assert!(mem::align_of::<Ring>() <= 4096);

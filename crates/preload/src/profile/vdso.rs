@@ -1,7 +1,7 @@
-//! The clock, by the kernel's own code in the process: without a system call, which a filter makes slower still. libc's function may
-//! have been replaced by another library's.
+//! The clock and the CPU, by the kernel's own code in the process: without a system call, which a filter makes slower still. libc's
+//! functions may have been replaced by another library's.
 
-use core::ffi::{CStr, c_int};
+use core::ffi::{CStr, c_int, c_void};
 use core::mem;
 use core::ptr;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -10,14 +10,18 @@ use crate::raw;
 
 /// The address of `__vdso_clock_gettime`. 0: there is none.
 static CLOCK: AtomicUsize = AtomicUsize::new(0);
+/// The address of `__vdso_getcpu`. 0: there is none.
+static CPU: AtomicUsize = AtomicUsize::new(0);
 
-/// Finds the function, before the program begins.
+/// Finds the functions, before the program begins.
 pub fn begin() {
     // SAFETY: reads the kernel's auxiliary vector.
     let vdso = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) };
     if vdso != 0 {
-        // SAFETY: the kernel has mapped a valid library there.
-        CLOCK.store(unsafe { find(vdso as usize, c"__vdso_clock_gettime") }.unwrap_or(0), Ordering::Relaxed);
+        for (function, name) in [(&CLOCK, c"__vdso_clock_gettime"), (&CPU, c"__vdso_getcpu")] {
+            // SAFETY: the kernel has mapped a valid library there.
+            function.store(unsafe { find(vdso as usize, name) }.unwrap_or(0), Ordering::Relaxed);
+        }
     }
 }
 
@@ -34,6 +38,23 @@ pub fn clock_gettime(time: &mut libc::timespec) {
     }
     // SAFETY: stores into `time`.
     unsafe { raw::own(libc::SYS_clock_gettime, [libc::CLOCK_MONOTONIC as u64, ptr::from_mut(time) as u64]) };
+}
+
+/// The number of the CPU on which the thread runs.
+pub fn getcpu() -> u32 {
+    let mut cpu = 0;
+    let function = CPU.load(Ordering::Relaxed);
+    if function == 0 {
+        // SAFETY: stores into `cpu`.
+        unsafe { raw::own(libc::SYS_getcpu, [(&raw mut cpu) as u64, 0, 0]) };
+    } else {
+        // SAFETY: the kernel's function of that name, which has this type and stores into `cpu`.
+        unsafe {
+            let function: unsafe extern "C" fn(*mut u32, *mut u32, *mut c_void) -> c_int = mem::transmute(function);
+            function(&raw mut cpu, ptr::null_mut(), ptr::null_mut());
+        }
+    }
+    cpu
 }
 
 /// The address of a function of the library at `base`.

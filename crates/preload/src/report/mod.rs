@@ -54,7 +54,7 @@ pub struct Report {
     /// The engine's counters.
     #[serde(serialize_with = "counters")]
     pub counters: Counters,
-    /// The words that most calls named.
+    /// The words for which threads slept longest, then those that most calls named.
     pub hottest: Vec<HotWord>,
     /// Counts of the timers, if the engine had them.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -87,19 +87,14 @@ pub struct Cpu {
     pub system: Duration,
 }
 
-/// A word that many calls named.
+/// A word that many calls named, or for which threads slept.
 #[derive(Debug, Serialize)]
 pub struct HotWord {
-    /// The address, as text, since many readers of JSON cannot represent numbers beyond 2^53.
-    #[serde(serialize_with = "hexadecimal")]
-    pub address: u64,
-    /// The kind of memory at the address: a file and the offset from where it was loaded, `[heap]`, `[stack]`. `None`
+    #[serde(flatten)]
+    pub word: Word,
+    /// The kind of memory at its address: a file and the offset from where it was loaded, `[heap]`, `[stack]`. `None`
     /// for other memory.
     pub place: Option<String>,
-    /// An upper bound of the number of calls.
-    pub calls_at_most: u64,
-    /// A lower bound of the number of calls.
-    pub calls_at_least: u64,
 }
 
 impl HotWord {
@@ -107,13 +102,7 @@ impl HotWord {
     pub fn of_this_process(words: &[Word]) -> Vec<Self> {
         let maps = if words.is_empty() { Vec::new() } else { std::fs::read("/proc/self/maps").unwrap_or_default() };
         let maps = String::from_utf8_lossy(&maps);
-        let word = |&Word { address, calls_at_most, calls_at_least }| Self {
-            address,
-            place: place::find(&maps, address),
-            calls_at_most,
-            calls_at_least,
-        };
-        words.iter().map(word).collect()
+        words.iter().map(|word| Self { word: *word, place: place::find(&maps, word.address) }).collect()
     }
 }
 
@@ -157,10 +146,6 @@ fn without_sigpipe(write: impl FnOnce()) {
 
 fn nanoseconds<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_u64(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
-}
-
-fn hexadecimal<S: Serializer>(address: &u64, to: S) -> Result<S::Ok, S::Error> {
-    to.collect_str(&std::format_args!("{address:#x}"))
 }
 
 fn map<S: Serializer>(calls: &[(&'static str, u64)], to: S) -> Result<S::Ok, S::Error> {

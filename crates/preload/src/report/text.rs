@@ -115,19 +115,29 @@ impl Text {
     }
 
     fn hottest(&mut self, words: &[HotWord], calls: u64) -> fmt::Result {
-        let of_calls = |word: &&HotWord| word.calls_at_least as f64 >= SHARE_SHOWN * calls as f64;
+        let all_waited: u64 = words.iter().map(|HotWord { word, .. }| word.waited_ns).sum();
+        let has_share = |part: u64, all: u64| part as f64 >= SHARE_SHOWN * all.max(1) as f64;
+        let is_shown = |HotWord { word, .. }: &&HotWord| {
+            has_share(word.calls_at_least, calls) || has_share(word.waited_ns, all_waited)
+        };
         let mut doubt = false;
-        for (i, word) in words.iter().filter(of_calls).enumerate() {
+        for (i, HotWord { word, place }) in words.iter().filter(is_shown).enumerate() {
             if i == 0 {
                 self.0.push('\n');
             }
             let is_exact = word.calls_at_least == word.calls_at_most;
             doubt |= !is_exact;
             let count = format!("{}{}", if is_exact { "" } else { "~" }, grouped(word.calls_at_least));
-            let place = word.place.as_deref().unwrap_or("anonymous memory");
+            let place = shown(place.as_deref().unwrap_or("anonymous memory"));
             let address = format!("{:#x}", word.address);
             let share = share(word.calls_at_least, calls);
-            writeln!(self.0, "{count:>18}      {address:<26} #  {share} of all calls, in {}", shown(place))?;
+            writeln!(self.0, "{count:>18}      {address:<26} #  {share} of all calls, in {place}")?;
+            if let Some(mean) = word.waited_ns.checked_div(word.waits) {
+                let [all, mean, longest] =
+                    [word.waited_ns, mean, word.longest_ns].map(|ns| format!("{:.1?}", Duration::from_nanos(ns)));
+                let waits = grouped(word.waits);
+                writeln!(self.0, "{:<50} #  slept {all} in {waits} waits, {mean} each, {longest} at most", "")?;
+            }
         }
         if doubt {
             writeln!(self.0, "{:>18}      at least: more words were used than are counted one by one", "~")?;

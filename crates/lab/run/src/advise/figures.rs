@@ -92,7 +92,7 @@ impl Figures {
             contended: report.counters.contended_locks,
             contended_share: share(report.counters.contended_locks),
             longest_chain: report.counters.longest_chain,
-            hottest_share: share(report.hottest.first().map_or(0, |hot| hot.calls_at_least)),
+            hottest_share: share(report.hottest.iter().map(|hot| hot.calls_at_least).max().unwrap_or(0)),
             slots: report.slots,
             resizes: report.counters.resizes,
             kernel_slots: kernel_slots(report.threads_most, cpus),
