@@ -283,6 +283,17 @@ fn times_agree_with_those_of_strace_for_the_same_run() {
     assert!((0.95..1.05).contains(&(ours / all)), "{ours} ns here, {all} ns by strace");
 }
 
+#[test]
+fn page_is_not_written_as_lines() {
+    for option in ["--json", "--folded"] {
+        let file = temporary("refused.html");
+        let output = locks(&[option, "-o", file.to_str().expect("UTF-8")], &PLANTED, "heap");
+        let line = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && line.contains(option) && line.contains("refused.html"), "{line}");
+        assert!(!file.exists() && output.stdout.is_empty(), "the program was not run");
+    }
+}
+
 fn temporary(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("locks-{}-{name}", std::process::id()))
 }

@@ -9,6 +9,8 @@ use std::collections::{BTreeMap, HashSet};
 
 /// What is known of a word.
 pub struct Line {
+    /// The process's number in the account.
+    pub process: usize,
     /// The process.
     pub pid: i32,
     /// Its address. 0: several words, each of which is a thread's own.
@@ -45,6 +47,8 @@ pub struct Line {
 
 /// Waits from one place.
 pub struct Site {
+    /// The place, as in the account.
+    pub place: word::Place,
     /// Number of waits.
     pub waits: u64,
     /// Their time together, in nanoseconds.
@@ -163,6 +167,7 @@ fn line(account: &Account, names: &mut Names, (number, process): (usize, &Proces
     let owners = if kind.is_of_thread { Vec::new() } else { owners.collect() };
     let busy_ns: u64 = words.iter().map(|(_, word)| word.busy_ns).sum();
     Line {
+        process: number,
         pid: process.pid,
         // Of several words there is no one address.
         address: if let [(address, _)] = words[..] { address } else { 0 },
@@ -182,12 +187,17 @@ fn line(account: &Account, names: &mut Names, (number, process): (usize, &Proces
         waiters_mean: (!kind.is_of_thread).then(|| total_ns as f64 / busy_ns.max(1) as f64),
         wakes,
         timeouts,
-        sites: sites.iter().map(|(place, of)| site(process, &mut frames, place.0, of)).collect(),
+        sites: sites.iter().map(|(place, of)| site(process, &mut frames, *place, of)).collect(),
         owners,
     }
 }
 
-fn site(process: &Process, frames: &mut impl FnMut(StackId) -> Vec<Frame>, id: StackId, of: &word::Site) -> Site {
+fn site(
+    process: &Process,
+    frames: &mut impl FnMut(StackId) -> Vec<Frame>,
+    place: word::Place,
+    of: &word::Site,
+) -> Site {
     let mut wakers: Vec<_> = of.wakers.iter().collect();
     wakers.sort_by_key(|(waker, sum)| (Reverse(sum.total_ns), **waker));
     let wakers = wakers.iter().take(MOST).map(|((tid, stack), sum)| {
@@ -201,7 +211,7 @@ fn site(process: &Process, frames: &mut impl FnMut(StackId) -> Vec<Frame>, id: S
         }
     });
     let wakers = wakers.collect();
-    Site { waits: of.sum.waits, total_ns: of.sum.total_ns, stack: texts(&frames(id)), wakers }
+    Site { place, waits: of.sum.waits, total_ns: of.sum.total_ns, stack: texts(&frames(place.0)), wakers }
 }
 
 fn texts(frames: &[Frame]) -> Vec<String> {
