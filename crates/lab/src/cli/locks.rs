@@ -101,8 +101,8 @@ total_ns, stack [text], wakers [{thread, waits, total_ns, stack}], at most 10}],
 waited), taken_at (stack or null)}], at most 10, none for words of threads; when the state is printed {deadlock [...]}
 and {waiting [{pid, thread, waits_for, word, waited_ns, held_by, stack}]}.
 --folded has the waits for what is no lock too.
--o FILE.html writes one page, which fetches nothing: the table, with stacks, wakers and owners; a flame graph of the time
-waited; and for each thread a time line of its waits, with the newest 20,000 waits of all threads.
+-o FILE.html writes one page, which fetches nothing: the table, with stacks, wakers and owners; a flame graph of the
+time waited; and for each thread a time line of its waits. The time line has the newest 20,000 waits of all threads.
 
 Exit status: the program's (128 + N if signal N ended it); or
   124  the program hung, and was ended (--hang)

@@ -174,9 +174,13 @@ mod tests {
         assert_eq!((page.matches("</style").count(), page.matches("<img").count()), (1, 0));
         // In the table, in its stacks, in the flame graph, in the time line.
         assert!(page.matches("&lt;script&gt;x").count() > 10, "{page}");
-        for place in
-            ["<summary>ended by &lt;script", "<title>&lt;script", "class=\"thread\">&lt;script", "held by &lt;script"]
-        {
+        for place in [
+            "Careful: </strong>&lt;script",
+            "<summary>ended by &lt;script",
+            "<title>&lt;script",
+            "class=\"thread\">&lt;script",
+            "held by &lt;script",
+        ] {
             assert!(page.contains(place), "{place} in {page}");
         }
     }
