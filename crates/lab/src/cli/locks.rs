@@ -25,7 +25,7 @@ pub struct LocksArgs {
     /// Print one line for each stack and the nanoseconds waited there, for flamegraph.pl, inferno and speedscope
     #[arg(long)]
     folded: bool,
-    /// Write the report to FILE instead of stderr; what SIGUSR1, Ctrl-C and --hang print stays there
+    /// Write the report to FILE, as a page if it is FILE.html; what SIGUSR1, Ctrl-C and --hang print stays on stderr
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     output: Option<PathBuf>,
     /// The program, searched for in PATH if its name has no slash, and its arguments
@@ -34,21 +34,31 @@ pub struct LocksArgs {
     command: Vec<OsString>,
 }
 
-impl From<LocksArgs> for Locks {
-    fn from(args: LocksArgs) -> Self {
-        let format = match (args.json, args.folded) {
-            (true, _) => Format::Json,
-            (_, true) => Format::Folded,
+impl LocksArgs {
+    /// Chooses the format. An error is one line for the user.
+    pub fn check(self) -> Result<Locks, String> {
+        let page = self.output.as_ref().filter(|file| file.extension().is_some_and(|extension| extension == "html"));
+        let format = match (self.json, self.folded, page) {
+            (false, false, Some(_)) => Format::Page,
+            (_, _, Some(file)) => {
+                let option = if self.json { "--json" } else { "--folded" };
+                return Err(format!(
+                    "--output '{}' is a page, which {option} does not write; accepted: one of the two",
+                    file.display()
+                ));
+            }
+            (true, ..) => Format::Json,
+            (_, true, _) => Format::Folded,
             _ => Format::Table,
         };
-        Self {
-            trap: !args.no_trap,
-            follow: args.follow_forks,
-            hang: args.hang.map(Duration::from_secs_f64),
+        Ok(Locks {
+            trap: !self.no_trap,
+            follow: self.follow_forks,
+            hang: self.hang.map(Duration::from_secs_f64),
             format,
-            output: args.output,
-            command: args.command,
-        }
+            output: self.output,
+            command: self.command,
+        })
     }
 }
 
@@ -92,6 +102,8 @@ most 10}], owners [{thread, held_ns (while others waited), taken_at (stack or nu
 threads; when the state is printed {deadlock [...]} and {waiting [{pid, thread, waits_for, word, waited_ns, held_by,
 stack}]}.
 --folded has the waits for what is no lock too.
+-o FILE.html writes one page, which fetches nothing: the table, with stacks, wakers and owners; a flame graph of the
+time waited; and for each thread a time line of its waits. The time line has the newest 20,000 waits of all threads.
 
 Exit status: the program's (128 + N if signal N ended it); or
   124  the program hung, and was ended (--hang)
@@ -104,5 +116,6 @@ Exit status: the program's (128 + N if signal N ended it); or
 Examples:
   ufutex locks -- ./server --threads 64
   ufutex locks -f --hang 30 -- ctest                      end a test that hangs, and print its threads
+  ufutex locks -o locks.html -- ./server                  a page with a flame graph and a time line
   ufutex locks --folded -o waits.txt -- java -jar app.jar
   kill -USR1 PID                                          PID of ufutex itself: print the waiting threads";

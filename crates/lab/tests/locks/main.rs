@@ -331,6 +331,17 @@ fn report_of_run_has_the_time_slept_for_each_word() {
     assert!(number(&words[0], "waits") > 0.0);
 }
 
+#[test]
+fn page_is_not_written_as_lines() {
+    for option in ["--json", "--folded"] {
+        let file = temporary("refused.html");
+        let output = locks(&[option, "-o", file.to_str().expect("UTF-8")], &PLANTED, "heap");
+        let line = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && line.contains(option) && line.contains("refused.html"), "{line}");
+        assert!(!file.exists() && output.stdout.is_empty(), "the program was not run");
+    }
+}
+
 fn temporary(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("locks-{}-{name}", std::process::id()))
 }

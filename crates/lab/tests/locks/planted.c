@@ -118,7 +118,7 @@ static void heap(void) {
     pthread_mutex_init(&pool->lock, NULL);
     pthread_t clerks[2];
     for (int i = 0; i < 2; i++)
-        if (pthread_create(&clerks[i], NULL, clerk, "clerk")) abort();
+        if (pthread_create(&clerks[i], NULL, clerk, "<script>clerk")) abort();
     run(6, worker, (void *[]){"red", "green", "blue", "cyan", "black", "white"});
     for (int i = 0; i < 2; i++) pthread_join(clerks[i], NULL);
     printf("%d\n", pool->taken);

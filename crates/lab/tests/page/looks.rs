@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// Elements that reach beyond the window or their own drawing. A table may be wider than the window inside its
 /// scroller, but its title may not. One pixel is allowed for rounding.
-const BEYOND: &str = r#"(() => {
+pub const BEYOND: &str = r#"(() => {
   const found = [];
   const root = document.documentElement;
   if (root.scrollWidth > root.clientWidth) found.push(`the page is ${root.scrollWidth} wide in ${root.clientWidth}`);
@@ -80,7 +80,10 @@ pub fn themes(file: &Path) -> Result<(), String> {
       for (const one of document.querySelectorAll('p, li, th, td, h1, h2, summary, figcaption, svg text')) {
         const style = getComputedStyle(one);
         const ink = light(one.ownerSVGElement ? style.fill : style.color);
-        const contrast = (Math.max(ink, paper) + 0.05) / (Math.min(ink, paper) + 0.05);
+        // A flame graph's text is on its frame.
+        const frame = one.closest('.flame svg') && one.parentNode.querySelector('rect');
+        const ground = frame ? light(getComputedStyle(frame).fill) : paper;
+        const contrast = (Math.max(ink, ground) + 0.05) / (Math.min(ink, ground) + 0.05);
         if (contrast < 4.5) found.push(`${contrast.toFixed(2)} for ${one.tagName} '${one.textContent.slice(0, 30)}'`);
       }
       return found;
@@ -163,14 +166,14 @@ pub fn alone(file: &Path) -> Result<(), String> {
     nothing("without a name", &browser.ask(UNNAMED)?)
 }
 
-fn nothing(what: &str, found: &Value) -> Result<(), String> {
+pub fn nothing(what: &str, found: &Value) -> Result<(), String> {
     match found.as_array() {
         Some(found) if found.is_empty() => Ok(()),
         _ => Err(format!("{what}: {found:#}")),
     }
 }
 
-fn keep_shot(browser: &mut Browser, name: &str) -> Result<(), String> {
+pub fn keep_shot(browser: &mut Browser, name: &str) -> Result<(), String> {
     if std::env::var_os("UFUTEX_PAGE_SHOTS").is_none() {
         return Ok(());
     }

@@ -1,12 +1,14 @@
-//! The page that `ufutex report` writes, in a real browser: Debian's `chromium`, headless.
+//! The pages that `ufutex report` and `ufutex locks` write, in a real browser: Debian's `chromium`, headless.
 //!
-//! One page is made with `--quick`, because no figure is checked. It is opened at the widths of a phone and of a large
-//! screen, dark and light, and printed. `UFUTEX_PAGE_SHOTS=DIR` keeps screenshots, `UFUTEX_PAGE=FILE` tests that file.
+//! The report is made with `--quick`, because no figure is checked. Pages are opened at the widths of a phone and of a large
+//! screen, dark and light, and printed. `UFUTEX_PAGE_SHOTS=DIR` keeps screenshots, `UFUTEX_PAGE=FILE` tests that report.
 
 mod browser;
 mod looks;
 #[path = "../../../ufutex/tests/common/skipped.rs"]
 mod skipped;
+#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+mod waits;
 
 use browser::Browser;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
@@ -22,7 +24,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // Each test starts a browser, and all share the machine's CPUs.
     arguments.test_threads.get_or_insert(2);
-    let page = Arc::new(OnceLock::new());
+    let page = Page::new(report);
     let mut trials = Vec::new();
     for width in WIDTHS {
         for theme in ["light", "dark"] {
@@ -33,10 +35,23 @@ fn main() -> ExitCode {
     trials.push(trial("series_differ_without_colour".into(), &page, looks::without_colour));
     trials.push(trial("it_prints".into(), &page, looks::prints));
     trials.push(trial("it_fetches_nothing_and_has_no_scripts".into(), &page, looks::alone));
+    #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+    trials.extend(waits::trials());
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-type Page = Arc<OnceLock<Result<PathBuf, String>>>;
+/// A page, which is made once for all tests.
+#[derive(Clone)]
+struct Page {
+    file: Arc<OnceLock<Result<PathBuf, String>>>,
+    make: fn() -> Result<PathBuf, String>,
+}
+
+impl Page {
+    fn new(make: fn() -> Result<PathBuf, String>) -> Page {
+        Page { file: Arc::default(), make }
+    }
+}
 
 fn trial(name: String, page: &Page, look: impl Fn(&Path) -> Result<(), String> + Send + 'static) -> Trial {
     let page = page.clone();
@@ -46,13 +61,12 @@ fn trial(name: String, page: &Page, look: impl Fn(&Path) -> Result<(), String> +
             skip(reason);
             return Ok(Completion::ignored_with(reason));
         }
-        let file = page.get_or_init(made).clone()?;
+        let file = page.file.get_or_init(page.make).clone()?;
         look(&file).map(|()| Completion::Completed).map_err(Failed::from)
     })
 }
 
-/// Makes the page, once for all tests.
-fn made() -> Result<PathBuf, String> {
+fn report() -> Result<PathBuf, String> {
     if let Some(file) = std::env::var_os("UFUTEX_PAGE") {
         return Ok(file.into());
     }

@@ -4,7 +4,7 @@ use super::source::manifests;
 
 /// The layers, lowest first. Packages of one layer do not depend on each other.
 const FLOORS: [&[&str]; 6] = [
-    &["lab-terminal"],
+    &["lab-page", "lab-terminal"],
     &["lab-compare", "lab-measure"],
     &["lab-targets"],
     &["lab-bench", "lab-sim", "lab-soak"],

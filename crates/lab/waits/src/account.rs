@@ -1,5 +1,6 @@
 //! Adds up the records of waits: by process, word and call site.
 
+use crate::past::Past;
 use crate::word::{By, End, Word};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -38,6 +39,8 @@ pub struct Process {
     pub first_ns: u64,
     /// See `first_ns`.
     pub last_ns: u64,
+    /// Waits that have ended since the last call of [`Account::take_past`].
+    past: Vec<Past>,
     /// The thread that sleeps at each seat: the address of the library's word on which it sleeps.
     seats: HashMap<u64, u32>,
     /// Wakes of seats whose sleepers' records have not been read yet.
@@ -113,6 +116,15 @@ impl Account {
         self.stacks.push(stack.clone());
         self.ids.insert(stack, id);
         id
+    }
+
+    /// Takes the waits that have ended since the last call, with the numbers of their processes.
+    pub fn take_past(&mut self) -> Vec<(usize, Past)> {
+        let of = |(number, process): (&usize, &mut Process)| {
+            let number = *number;
+            std::mem::take(&mut process.past).into_iter().map(move |past| (number, past))
+        };
+        self.processes.iter_mut().flat_map(of).collect()
     }
 
     /// Notes that the program has overwritten the records of this process.
@@ -270,6 +282,8 @@ impl Process {
     fn end(&mut self, time: u64, tid: u32, end: End) {
         let Some(wait) = self.threads.get_mut(&tid).and_then(|thread| thread.waits.take()) else { return };
         self.seats.remove(&wait.seat);
+        let Wait { word, stack, operation, since_ns, .. } = wait;
+        self.past.push(Past { tid, word, place: (stack, operation), since_ns, until_ns: time.max(since_ns), end });
         if let Some(word) = self.words.get_mut(&wait.word) {
             word.end(time, tid, (wait.stack, wait.operation), time.saturating_sub(wait.since_ns), end);
         }

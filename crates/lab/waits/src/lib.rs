@@ -2,7 +2,7 @@
 //!
 //! The preloaded library writes a record when a thread goes to sleep, when it is woken, and when its wait ends. This process reads
 //! the records while the program runs (`files`), adds them up (`account`), and looks up names after the program's end (`names`,
-//! `kind`). What it prints is in `report`, `table` and `json`; `hang` says which threads wait at the moment.
+//! `kind`). What it prints is in `report`, `table`, `json`, `folded` and `page`; `hang` says which threads wait at the moment.
 
 #![cfg_attr(not(test), deny(clippy::print_stderr))]
 
@@ -13,6 +13,8 @@ mod hang;
 mod json;
 mod kind;
 mod names;
+mod page;
+mod past;
 mod program;
 mod report;
 mod table;
@@ -33,6 +35,8 @@ pub enum Format {
     Json,
     /// A line for each stack, for programs that draw flame graphs.
     Folded,
+    /// An HTML page with a table, a flame graph and a time line.
+    Page,
 }
 
 /// The settings of `ufutex locks`.

@@ -3,7 +3,8 @@
 use crate::account::{Account, Process};
 use crate::files::{self, Files};
 use crate::names::Names;
-use crate::{Format, Locks, folded, hang, json, report, table};
+use crate::past::Newest;
+use crate::{Format, Locks, folded, hang, json, page, report, table};
 use anyhow::{Context, Result};
 use lab_measure::interrupt;
 use lab_terminal::stderr;
@@ -47,15 +48,22 @@ fn run_and_print(locks: &Locks) -> Result<u8> {
         .map(|file| File::create(file).with_context(|| format!("{} cannot be written", file.display())));
     let output = output.transpose()?;
     let (wants_state, wants_end) = (flag(libc::SIGUSR1)?, flag(libc::SIGTERM)?);
-    let mut watched = Watched { locks, files: Files::new()?, account: Account::default(), names: Names::default() };
+    let mut watched = Watched {
+        locks,
+        files: Files::new()?,
+        account: Account::default(),
+        newest: Newest::default(),
+        names: Names::default(),
+    };
     let mut program = start(locks, &watched.files)?;
     let (status, is_hung) = watched.watch(&mut program, &wants_state, &wants_end)?;
     // The first call notes which processes are gone. What they wrote before is taken, and their waits end. Children may go on.
     watched.files.close_gone(&mut watched.account);
-    watched.files.drain(&mut watched.account);
+    watched.drain();
     watched.files.close_gone(&mut watched.account);
     let end = hang::now_ns();
     watched.account.processes.values_mut().for_each(|process| process.end_all(end));
+    watched.take_past();
     if watched.files.begun() == 0 {
         // If the program was not started, `ufutex run` has said why.
         if let Some(status @ 125..=127) = status.code() {
@@ -108,10 +116,26 @@ struct Watched<'l> {
     locks: &'l Locks,
     files: Files,
     account: Account,
+    /// Empty unless the output is a page.
+    newest: Newest,
     names: Names,
 }
 
 impl Watched<'_> {
+    /// Takes the records that are there. Returns whether there were any.
+    fn drain(&mut self) -> bool {
+        let any = self.files.drain(&mut self.account);
+        self.take_past();
+        any
+    }
+
+    fn take_past(&mut self) {
+        let past = self.account.take_past();
+        if self.locks.format == Format::Page {
+            self.newest.add(past);
+        }
+    }
+
     /// Reads records until the program ends. Returns its exit status, and whether it was ended because it hung.
     fn watch(
         &mut self,
@@ -124,7 +148,7 @@ impl Watched<'_> {
         let mut end_by = None;
         let ended = Ended::of(program);
         loop {
-            let any = self.files.drain(&mut self.account);
+            let any = self.drain();
             if let Some(status) = program.try_wait()? {
                 // The terminal has sent Ctrl-C to the program too.
                 if interrupt::requested() && !was_interrupted {
@@ -193,17 +217,17 @@ impl Watched<'_> {
         self.files.processes().any(|pid| matches!(files::state(pid), Some('T' | 't')))
     }
 
-    fn say_what_is_missing(&self) {
+    fn missing(&self) -> Vec<String> {
+        let mut missing = Vec::new();
         for Process { pid, dropped, is_broken, .. } in self.account.processes.values() {
             if *dropped != 0 {
-                stderr::say(format_args!(
-                    "{dropped} records of process {pid} found no room: its figures are incomplete"
-                ));
+                missing.push(format!("{dropped} records of process {pid} found no room: its figures are incomplete"));
             }
             if *is_broken {
-                stderr::say(format_args!("process {pid} has overwritten its records: its later waits are missing"));
+                missing.push(format!("process {pid} has overwritten its records: its later waits are missing"));
             }
         }
+        missing
     }
 
     /// Prints the waiting threads.
@@ -224,16 +248,17 @@ impl Watched<'_> {
         // A program may have written the names of its own code only at its end.
         self.names = Names::default();
         let lines = report::lines(&self.account, &mut self.names);
+        let command: Vec<_> = self.locks.command.iter().map(|part| part.to_string_lossy()).collect();
+        let command = command.join(" ").escape_debug().to_string();
+        let missing = self.missing();
         let mut text = Vec::new();
         match self.locks.format {
-            Format::Table => {
-                let command: Vec<_> = self.locks.command.iter().map(|part| part.to_string_lossy()).collect();
-                text = table::text(&command.join(" ").escape_debug().to_string(), &self.account, &lines).into_bytes();
-            }
+            Format::Table => text = table::text(&command, &self.account, &lines).into_bytes(),
+            Format::Page => text = page::text(&command, &missing, &self.account, &lines, &self.newest)?.into_bytes(),
             Format::Json => lines.iter().try_for_each(|line| writeln!(text, "{}", json::line(line)))?,
             Format::Folded => lines.iter().try_for_each(|line| folded::write(&mut text, line))?,
         }
-        self.say_what_is_missing();
+        missing.iter().for_each(stderr::say);
         match output {
             Some(mut file) => file.write_all(&text).context("the output cannot be written"),
             None => stderr::result(&text).context("stderr cannot be written"),

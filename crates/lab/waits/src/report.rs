@@ -9,6 +9,8 @@ use std::collections::{BTreeMap, HashSet};
 
 /// What is known of a word.
 pub struct Line {
+    /// The process's number in the account.
+    pub process: usize,
     /// The process.
     pub pid: i32,
     /// Its address. 0: several words, each of which is a thread's own.
@@ -47,6 +49,8 @@ pub struct Line {
 
 /// Waits from one place.
 pub struct Site {
+    /// The place, as in the account.
+    pub place: word::Place,
     /// Number of waits.
     pub waits: u64,
     /// Their time together, in nanoseconds.
@@ -165,6 +169,7 @@ fn line(account: &Account, names: &mut Names, (number, process): (usize, &Proces
     let owners = if kind.is_of_thread { Vec::new() } else { owners.collect() };
     let busy_ns: u64 = words.iter().map(|(_, word)| word.busy_ns).sum();
     Line {
+        process: number,
         pid: process.pid,
         // Of several words there is no one address.
         address: if let [(address, _)] = words[..] { address } else { 0 },
@@ -185,12 +190,17 @@ fn line(account: &Account, names: &mut Names, (number, process): (usize, &Proces
         wakes,
         wakes_across_cpus: across,
         timeouts,
-        sites: sites.iter().map(|(place, of)| site(process, &mut frames, place.0, of)).collect(),
+        sites: sites.iter().map(|(place, of)| site(process, &mut frames, *place, of)).collect(),
         owners,
     }
 }
 
-fn site(process: &Process, frames: &mut impl FnMut(StackId) -> Vec<Frame>, id: StackId, of: &word::Site) -> Site {
+fn site(
+    process: &Process,
+    frames: &mut impl FnMut(StackId) -> Vec<Frame>,
+    place: word::Place,
+    of: &word::Site,
+) -> Site {
     let mut wakers: Vec<_> = of.wakers.iter().collect();
     wakers.sort_by_key(|(waker, sum)| (Reverse(sum.total_ns), **waker));
     let wakers = wakers.iter().take(MOST).map(|((tid, stack), sum)| {
@@ -204,7 +214,7 @@ fn site(process: &Process, frames: &mut impl FnMut(StackId) -> Vec<Frame>, id: S
         }
     });
     let wakers = wakers.collect();
-    Site { waits: of.sum.waits, total_ns: of.sum.total_ns, stack: texts(&frames(id)), wakers }
+    Site { place, waits: of.sum.waits, total_ns: of.sum.total_ns, stack: texts(&frames(place.0)), wakers }
 }
 
 fn texts(frames: &[Frame]) -> Vec<String> {

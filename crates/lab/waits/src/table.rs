@@ -13,6 +13,13 @@ const MOST_EACH: usize = 3;
 /// Most frames of a place.
 const MOST_FRAMES: usize = 12;
 
+/// The title of the locks.
+pub const LOCKS: &str = "Locks, for which threads waited until another gave them up";
+/// The title of all else.
+pub const EVENTS: &str = "What threads waited for to happen: work, a condition";
+/// What stands in place of both.
+pub const NOTHING: &str = "No thread has slept in a wait for a private futex.";
+
 /// The whole table.
 pub fn text(command: &str, account: &Account, lines: &[Line]) -> String {
     let mut text = String::new();
@@ -22,30 +29,33 @@ pub fn text(command: &str, account: &Account, lines: &[Line]) -> String {
 }
 
 fn write(to: &mut String, command: &str, account: &Account, lines: &[Line]) -> fmt::Result {
-    let all = lines.iter().fold(0u64, |sum, line| sum.saturating_add(line.total_ns));
-    let waits: u64 = lines.iter().map(|line| line.waits).sum();
-    let ran = account.processes.values().map(|process| process.last_ns.saturating_sub(process.first_ns)).max();
-    let processes = match account.processes.len() {
-        0 | 1 => String::new(),
-        number => format!(" in {number} processes"),
-    };
-    writeln!(
-        to,
-        "\n Locks of '{command}'{processes}: {waits} waits of {} for {} words, in {}\n",
-        time(all),
-        lines.len(),
-        time(ran.unwrap_or(0)),
-    )?;
-    if waits == 0 {
-        return writeln!(to, " No thread has slept in a wait for a private futex.\n");
+    writeln!(to, "\n {}: {}\n", heading(command, account), summary(account, lines))?;
+    if lines.is_empty() {
+        return writeln!(to, " {NOTHING}\n");
     }
     let (locks, events): (Vec<&Line>, Vec<&Line>) = lines.iter().partition(|line| line.is_lock);
-    section(to, "Locks, for which threads waited until another gave them up", &locks)?;
-    section(to, "What threads waited for to happen: work, a condition", &events)?;
+    section(to, LOCKS, &locks)?;
+    section(to, EVENTS, &events)?;
     for line in locks.iter().chain(&events).take(MOST_EACH) {
         details(to, line)?;
     }
     writeln!(to)
+}
+
+/// What the output is about.
+pub fn heading(command: &str, account: &Account) -> String {
+    match account.processes.len() {
+        0 | 1 => format!("Locks of '{command}'"),
+        number => format!("Locks of '{command}' in {number} processes"),
+    }
+}
+
+/// All waits in a sentence.
+pub fn summary(account: &Account, lines: &[Line]) -> String {
+    let all = lines.iter().fold(0u64, |sum, line| sum.saturating_add(line.total_ns));
+    let waits: u64 = lines.iter().map(|line| line.waits).sum();
+    let ran = account.processes.values().map(|process| process.last_ns.saturating_sub(process.first_ns)).max();
+    format!("{waits} waits of {} for {} words, in {}", time(all), lines.len(), time(ran.unwrap_or(0)))
 }
 
 /// A line for each word, those with the most time first.
@@ -108,7 +118,7 @@ fn details(to: &mut String, line: &Line) -> fmt::Result {
 }
 
 /// The word's name, with its kind if the name does not say it.
-fn name(line: &Line) -> String {
+pub fn name(line: &Line) -> String {
     let kind = line.kind.name;
     if line.name.starts_with(kind) { line.name.clone() } else { format!("{} ({kind})", line.name) }
 }

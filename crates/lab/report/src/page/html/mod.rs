@@ -1,9 +1,8 @@
 //! Writes the document as one HTML file without scripts and network access. Colours follow the reader's preference.
 //!
-//! Pages and drawings are written with `maud`, which escapes text and checks the markup when it is compiled. The
-//! drawings are our own. The plotting crates `plotters` and `charming` write SVG with fixed colours and without roles
-//! and classes, so a page could follow neither a dark theme nor the needs of a reader without colour. `poloto` has
-//! classes, but neither bands nor the other kinds of pictures.
+//! `lab_page` has the frame of the page. The drawings are our own. The plotting crates `plotters` and `charming` write
+//! SVG with fixed colours and without roles and classes, so a page could follow neither a dark theme nor the needs of a
+//! reader without colour. `poloto` has classes, but neither bands nor the other kinds of pictures.
 
 mod bars;
 mod cache_line;
@@ -14,42 +13,30 @@ mod marks;
 pub mod scale;
 
 use super::document::{Block, Document, Drawing, Picture, Section, Table};
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use lab_page::px;
+use maud::{Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("style.css");
 
 /// The whole file.
 pub fn page(document: &Document) -> String {
-    let markup = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                // Without this link, browsers would request a favicon.
-                link rel="icon" href="data:,";
-                title { (document.title) }
-                style { (PreEscaped(STYLE)) }
+    let style = html! { style { (PreEscaped(lab_page::STYLE)) (PreEscaped(STYLE)) } };
+    let body = html! {
+        header {
+            h1 { (document.title) }
+            p.subtitle { (document.subtitle) }
+            @for warning in &document.warnings { p.warning role="note" { strong { "Careful: " } (warning) } }
+            @if !document.summary.is_empty() {
+                h2.quiet { "In short" }
+                ul.summary { @for line in &document.summary { li { (line) } } }
             }
-            body {
-                header {
-                    h1 { (document.title) }
-                    p.subtitle { (document.subtitle) }
-                    @for warning in &document.warnings { p.warning role="note" { strong { "Careful: " } (warning) } }
-                    @if !document.summary.is_empty() {
-                        h2.quiet { "In short" }
-                        ul.summary { @for line in &document.summary { li { (line) } } }
-                    }
-                    nav aria-label="Sections" {
-                        ul { @for section in &document.sections { li { a href={ "#" (section.id) } { (section.name) } } } }
-                    }
-                }
-                main { @for (number, one) in document.sections.iter().enumerate() { (section(number + 1, one)) } }
+            nav aria-label="Sections" {
+                ul { @for section in &document.sections { li { a href={ "#" (section.id) } { (section.name) } } } }
             }
         }
+        main { @for (number, one) in document.sections.iter().enumerate() { (section(number + 1, one)) } }
     };
-    markup.into_string()
+    lab_page::page(&document.title, &style, &body)
 }
 
 fn section(number: usize, section: &Section) -> Markup {
@@ -137,12 +124,6 @@ fn table(id: &str, table: &Table) -> Markup {
             }
         }
     }
-}
-
-/// A coordinate, rounded to a tenth of a pixel.
-fn px(value: f64) -> String {
-    let text = format!("{value:.1}");
-    text.strip_suffix(".0").map_or(text.clone(), str::to_string)
 }
 
 #[cfg(test)]
