@@ -25,6 +25,9 @@ pub struct LocksArgs {
     /// Print one line for each stack and the nanoseconds waited there, for flamegraph.pl, inferno and speedscope
     #[arg(long)]
     folded: bool,
+    /// Write a profile for `go tool pprof` and speedscope (profile.proto, gzip); needs -o
+    #[arg(long, conflicts_with_all = ["json", "folded"])]
+    pprof: bool,
     /// Write the report to FILE instead of stderr; what SIGUSR1, Ctrl-C and --hang print stays there
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     output: Option<PathBuf>,
@@ -34,21 +37,27 @@ pub struct LocksArgs {
     command: Vec<OsString>,
 }
 
-impl From<LocksArgs> for Locks {
-    fn from(args: LocksArgs) -> Self {
-        let format = match (args.json, args.folded) {
-            (true, _) => Format::Json,
-            (_, true) => Format::Folded,
+impl LocksArgs {
+    /// The settings, or what is wrong with them.
+    pub fn check(self) -> Result<Locks, String> {
+        let format = match (self.json, self.folded, self.pprof) {
+            (true, ..) => Format::Json,
+            (_, true, _) => Format::Folded,
+            (.., true) => Format::Pprof,
             _ => Format::Table,
         };
-        Self {
-            trap: !args.no_trap,
-            follow: args.follow_forks,
-            hang: args.hang.map(Duration::from_secs_f64),
-            format,
-            output: args.output,
-            command: args.command,
+        // stderr may be a terminal, and is the program's too: what it prints there would be in the middle of the profile.
+        if format == Format::Pprof && self.output.is_none() {
+            return Err("--pprof is binary and has no file; accepted: --pprof -o FILE".to_string());
         }
+        Ok(Locks {
+            trap: !self.no_trap,
+            follow: self.follow_forks,
+            hang: self.hang.map(Duration::from_secs_f64),
+            format,
+            output: self.output,
+            command: self.command,
+        })
     }
 }
 
@@ -90,7 +99,9 @@ threads have waited), waiters_mean (while there were any; null for words of thre
 total_ns, stack [text], wakers [{thread, waits, total_ns, stack}], at most 10}], owners [{thread, held_ns (while others
 waited), taken_at (stack or null)}], at most 10, none for words of threads; when the state is printed {deadlock [...]}
 and {waiting [{pid, thread, waits_for, word, waited_ns, held_by, stack}]}.
---folded has the waits for what is no lock too.
+--folded and --pprof have the waits for what is no lock too.
+--pprof, a sample for each stack and word: contentions (count) and delay (nanoseconds), as in Go's mutex profile; labels
+lock (the word's name) and kind. go tool pprof -tagfocus lock=NAME shows one lock.
 
 Exit status: the program's (128 + N if signal N ended it); or
   124  the program hung, and was ended (--hang)
@@ -104,4 +115,5 @@ Examples:
   ufutex locks -- ./server --threads 64
   ufutex locks -f --hang 30 -- ctest                      end a test that hangs, and print its threads
   ufutex locks --folded -o waits.txt -- java -jar app.jar
+  ufutex locks --pprof -o waits.pb.gz -- ./server         then: go tool pprof -http : waits.pb.gz
   kill -USR1 PID                                          PID of ufutex itself: print the waiting threads";

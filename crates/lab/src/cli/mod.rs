@@ -131,7 +131,7 @@ fn command(shape: &mut clap::Command, arguments: Vec<OsString>, verb: &str) -> R
         Verb::Sim(verb) => simulation(verb).map_err(Refusal::Mistake),
         Verb::Soak(args) => Ok(Command::Soak(args.into())),
         Verb::Advise(args) => Ok(Command::Advise(Box::new(args.into()))),
-        Verb::Locks(args) => Ok(Command::Locks(Box::new(args.into()))),
+        Verb::Locks(args) => args.check().map(|locks| Command::Locks(Box::new(locks))).map_err(Refusal::Mistake),
         Verb::Completions(args) => Ok(Command::Completions(args)),
         Verb::Man(args) => known_verb(args).map(Command::Man).map_err(Refusal::Mistake),
         Verb::GrowthChild(args) => Ok(Command::GrowthChild(args.into())),

@@ -191,6 +191,32 @@ fn stacks_are_folded_for_flame_graphs() {
 }
 
 #[test]
+fn pprof_names_the_culprit_and_its_time() {
+    let file = temporary("pb.gz");
+    let output = locks(&["--pprof", "-o", file.to_str().expect("UTF-8")], &PLANTED, "heap");
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
+    let mut command = Command::new("go");
+    command.args(["tool", "pprof", "-top", "-cum", "-unit=ns", "-tagfocus=lock=mutex in take at planted.c"]).arg(&file);
+    let top = match command.output() {
+        Err(error) if error.kind() == ErrorKind::NotFound => return skip("go, with its pprof, is not installed"),
+        top => top.expect("go starts"),
+    };
+    let (top, said) = (text(&top.stdout), text(&top.stderr));
+    assert!(top.contains("Type: delay\n") && said.is_empty(), "{top}{said}");
+    let culprit = top.lines().find(|line| line.ends_with("%  take"));
+    // flat, of all, sum of these, cum, of all, name
+    let cum = culprit.and_then(|line| line.split_whitespace().nth(3)?.strip_suffix("ns")?.parse::<f64>().ok());
+    assert!(cum.is_some_and(|ns| (1.2e9..4e9).contains(&ns)), "{top}{said}");
+}
+
+#[test]
+fn pprof_needs_a_file() {
+    let output = locks(&["--pprof"], &PLANTED, "heap");
+    let line = text(&output.stderr);
+    assert!(output.status.code() == Some(2) && line.contains("accepted: --pprof -o FILE"), "{line}");
+}
+
+#[test]
 fn children_are_seen_if_that_is_asked_for() {
     let names = |options: &[&str]| {
         let output = locks(&[&["--json"], options].concat(), &PLANTED, "child");

@@ -2,7 +2,7 @@
 //!
 //! The preloaded library writes a record when a thread goes to sleep, when it is woken, and when its wait ends. This process reads
 //! the records while the program runs (`files`), adds them up (`account`), and looks up names after the program's end (`names`,
-//! `kind`). What it prints is in `report`, `table` and `json`; `hang` says which threads wait at the moment.
+//! `kind`). What it prints is in `report`, `table`, `json`, `folded` and `pprof`; `hang` says which threads wait at the moment.
 
 #![cfg_attr(not(test), deny(clippy::print_stderr))]
 
@@ -13,6 +13,7 @@ mod hang;
 mod json;
 mod kind;
 mod names;
+mod pprof;
 mod program;
 mod report;
 mod table;
@@ -33,6 +34,8 @@ pub enum Format {
     Json,
     /// A line for each stack, for programs that draw flame graphs.
     Folded,
+    /// A compressed profile for pprof. It is binary, and has a file of its own.
+    Pprof,
 }
 
 /// The settings of `ufutex locks`.

@@ -3,7 +3,7 @@
 use crate::account::{Account, Process};
 use crate::files::{self, Files};
 use crate::names::Names;
-use crate::{Format, Locks, folded, hang, json, report, table};
+use crate::{Format, Locks, folded, hang, json, pprof, report, table};
 use anyhow::{Context, Result};
 use lab_measure::interrupt;
 use lab_terminal::stderr;
@@ -230,6 +230,7 @@ impl Watched<'_> {
             }
             Format::Json => lines.iter().try_for_each(|line| writeln!(text, "{}", json::line(line)))?,
             Format::Folded => lines.iter().try_for_each(|line| folded::write(&mut text, line))?,
+            Format::Pprof => text = pprof::profile(&self.account, &lines)?,
         }
         self.say_what_is_missing();
         match output {

@@ -50,7 +50,7 @@ pub struct Site {
     /// Their time together, in nanoseconds.
     pub total_ns: u64,
     /// The frames, the innermost first.
-    pub stack: Vec<String>,
+    pub stack: Vec<Frame>,
     /// The threads that ended the waits, by time.
     pub wakers: Vec<Waker>,
 }
@@ -201,10 +201,11 @@ fn site(process: &Process, frames: &mut impl FnMut(StackId) -> Vec<Frame>, id: S
         }
     });
     let wakers = wakers.collect();
-    Site { waits: of.sum.waits, total_ns: of.sum.total_ns, stack: texts(&frames(id)), wakers }
+    Site { waits: of.sum.waits, total_ns: of.sum.total_ns, stack: frames(id), wakers }
 }
 
-fn texts(frames: &[Frame]) -> Vec<String> {
+/// The frames as text.
+pub fn texts(frames: &[Frame]) -> Vec<String> {
     frames.iter().map(ToString::to_string).collect()
 }
 

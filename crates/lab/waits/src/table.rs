@@ -113,7 +113,7 @@ fn name(line: &Line) -> String {
     if line.name.starts_with(kind) { line.name.clone() } else { format!("{} ({kind})", line.name) }
 }
 
-fn frames(to: &mut String, frames: &[String]) -> fmt::Result {
+fn frames(to: &mut String, frames: &[impl fmt::Display]) -> fmt::Result {
     frames.iter().take(MOST_FRAMES).try_for_each(|frame| writeln!(to, "       {frame}"))?;
     if frames.len() > MOST_FRAMES { writeln!(to, "       and {} more", frames.len() - MOST_FRAMES) } else { Ok(()) }
 }
