@@ -19,6 +19,9 @@ pub struct LocksArgs {
     /// If nothing has moved for TIME, such as 90s, print the waiting threads, end the program, and exit with 124
     #[arg(long, value_name = "TIME", value_parser = values::runtime, allow_negative_numbers = true)]
     hang: Option<f64>,
+    /// Keep at most N call sites (a word and a stack, some 3 KiB each), those used last, and count the waits of the others
+    #[arg(long, value_name = "N", default_value = "50000", value_parser = sites, allow_negative_numbers = true)]
+    limit: usize,
     /// Print one JSON object for each word: locks first, then by the time waited
     #[arg(long, conflicts_with = "folded")]
     json: bool,
@@ -35,6 +38,11 @@ pub struct LocksArgs {
     #[arg(required = true, trailing_var_arg = true, value_names = ["PROGRAM", "ARGS"],
         value_hint = clap::ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
+}
+
+fn sites(text: &str) -> Result<usize, String> {
+    const MOST: usize = 1_000_000_000;
+    values::whole(text, 1, MOST).ok_or_else(|| format!("is not accepted; accepted: 1 to {MOST} call sites"))
 }
 
 impl LocksArgs {
@@ -54,6 +62,7 @@ impl LocksArgs {
             trap: !self.no_trap,
             follow: self.follow_forks,
             hang: self.hang.map(Duration::from_secs_f64),
+            limit: self.limit,
             format,
             output: self.output,
             command: self.command,
@@ -98,7 +107,8 @@ threads), name, kind, is_lock, waits, total_ns, mean_ns, p99_ns, longest_ns, wai
 threads have waited), waiters_mean (while there were any; null for words of threads), wakes, timeouts, sites [{waits,
 total_ns, stack [text], wakers [{thread, waits, total_ns, stack}], at most 10}], owners [{thread, held_ns (while others
 waited), taken_at (stack or null)}], at most 10, none for words of threads; when the state is printed {deadlock [...]}
-and {waiting [{pid, thread, waits_for, word, waited_ns, held_by, stack}]}.
+and {waiting [{pid, thread, waits_for, word, waited_ns, held_by, stack}]}. At the end {dropped {waits, total_ns}} if there
+were more call sites than --limit.
 --folded and --pprof have the waits for what is no lock too.
 --pprof, a sample for each stack and word: contentions (count) and delay (nanoseconds), as in Go's mutex profile; labels
 lock (the word's name) and kind. go tool pprof -tagfocus lock=NAME shows one lock.

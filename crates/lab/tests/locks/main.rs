@@ -216,6 +216,42 @@ fn pprof_needs_a_file() {
     assert!(output.status.code() == Some(2) && line.contains("accepted: --pprof -o FILE"), "{line}");
 }
 
+/// Runs a program that waits once for each of its words. Returns the objects, what was said, and the most memory that the command
+/// took, in KiB.
+#[expect(clippy::zombie_processes, reason = "wait4 waits for it")]
+fn visited(shape: &str, limit: &str) -> (Vec<Value>, String, i64) {
+    let file = temporary(&format!("{shape}-{limit}"));
+    let mut command = Command::new(UFUTEX);
+    command.args(["locks", "--json", "--limit", limit, "-o"]).arg(&file).arg("--").arg(&*PLANTED).arg(shape);
+    let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let said = std::io::read_to_string(child.stderr.take().expect("a pipe")).expect("UTF-8");
+    // SAFETY: all zeroes are a valid `rusage`.
+    let (mut status, mut used) = (0, unsafe { std::mem::zeroed::<libc::rusage>() });
+    // SAFETY: our own child, which has not been waited for. Stores into both.
+    let waited = unsafe { libc::wait4(child.id() as i32, &raw mut status, 0, &raw mut used) };
+    assert!(waited == child.id() as i32 && libc::WEXITSTATUS(status) == 7, "{said}");
+    let lines = std::fs::read_to_string(file).expect("the words");
+    (lines.lines().map(|line| serde_json::from_str(line).expect("an object")).collect(), said, used.ru_maxrss)
+}
+
+#[test]
+fn more_words_than_the_limit_are_counted_and_take_no_memory() {
+    let (objects, said, many_kib) = visited("many", "200");
+    let dropped = &objects.last().expect("an object")["dropped"];
+    let kept: f64 = objects.iter().filter_map(|word| word["waits"].as_f64()).sum();
+    assert!((1.0..=200.0).contains(&kept), "each word has one site with one wait: {kept}");
+    assert_eq!(kept + number(dropped, "waits"), 40_000.0, "{said}");
+    assert!(number(dropped, "total_ns") > 0.0, "{dropped}");
+    assert!(said.contains(&format!("{} waits of ", dropped["waits"])) && said.contains("--limit"), "{said}");
+    let (objects, said, few_kib) = visited("few", "400");
+    assert!(objects.len() == 400 && objects.iter().all(|word| word["dropped"].is_null()), "{objects:?}");
+    assert!(!said.contains("--limit"), "{said}");
+    // The ring, of which the first run uses more, is 8 MiB. 40,000 sites would take 80 MiB.
+    assert!(many_kib < few_kib + (24 << 10), "{many_kib} KiB for 40,000 words, {few_kib} KiB for 400");
+    let table = text(&locks(&["--limit", "1"], &PLANTED, "few").stderr);
+    assert!(table.contains("399 more waits of "), "{table}");
+}
+
 #[test]
 fn children_are_seen_if_that_is_asked_for() {
     let names = |options: &[&str]| {

@@ -1,5 +1,7 @@
 //! Adds up the records of waits: by process, word and call site.
 
+mod bound;
+
 use crate::word::{End, Word};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -15,8 +17,12 @@ pub struct StackId(pub usize);
 pub struct Account {
     /// By the order in which they began to write records. A process that executes another program counts as a new one.
     pub processes: BTreeMap<usize, Process>,
+    /// What was dropped for lack of room.
+    pub dropped: bound::Dropped,
     stacks: Vec<Rc<[u64]>>,
     ids: HashMap<Rc<[u64]>, StackId>,
+    /// How many stacks were left when they were last trimmed.
+    stacks_kept: usize,
 }
 
 /// A process of the program.
@@ -42,6 +48,10 @@ pub struct Process {
     seats: HashMap<u64, u32>,
     /// Wakes of seats whose sleepers' records have not been read yet.
     early: HashMap<u64, Waker>,
+    /// Number of sites of all words.
+    sites: usize,
+    /// It has ended, or executed another program.
+    is_gone: bool,
 }
 
 /// A file in a process's memory.
@@ -67,6 +77,8 @@ pub struct Thread {
     pub name: String,
     /// Its wait that has not ended.
     pub waits: Option<Wait>,
+    /// Time of the last record of it as a sleeper or waker.
+    last_ns: u64,
 }
 
 /// A wait of a thread.
@@ -180,16 +192,16 @@ impl Process {
         self.words.entry(wait.word).or_default().begin(wait.since_ns, owner);
         self.seats.insert(wait.seat, tid);
         wait.waker = self.early.remove(&wait.seat);
-        self.threads.entry(tid).or_default().waits = Some(wait);
+        let thread = self.threads.entry(tid).or_default();
+        (thread.last_ns, thread.waits) = (wait.since_ns, Some(wait));
     }
 
     fn map(&mut self, start: u64, end: u64, inode: u64, path: &[u64]) {
         let bytes: Vec<u8> = path.iter().flat_map(|word| word.to_ne_bytes()).take_while(|byte| *byte != 0).collect();
         let path = PathBuf::from(<std::ffi::OsString as std::os::unix::ffi::OsStringExt>::from_vec(bytes));
-        let mapped = Mapped { start, end, inode, path };
-        if !self.mapped.contains(&mapped) {
-            self.mapped.push(mapped);
-        }
+        // `mapped_at` finds no file that is covered by a newer one.
+        self.mapped.retain(|old| !(start <= old.start && old.end <= end));
+        self.mapped.push(Mapped { start, end, inode, path });
     }
 
     /// The file that is mapped at an address.
@@ -215,7 +227,7 @@ impl Process {
 
     fn wakes(&mut self, waker: Waker, seat: u64) {
         self.passes(waker.at_ns);
-        self.threads.entry(waker.tid).or_default();
+        self.threads.entry(waker.tid).or_default().last_ns = waker.at_ns;
         let sleeper = self.seats.get(&seat).copied();
         if sleeper == Some(waker.tid) {
             return; // the thread is to be polled again
@@ -252,28 +264,51 @@ impl Process {
         let Some(wait) = self.threads.get_mut(&tid).and_then(|thread| thread.waits.take()) else { return };
         self.seats.remove(&wait.seat);
         if let Some(word) = self.words.get_mut(&wait.word) {
+            let before = word.sites.len();
             word.end(time, tid, (wait.stack, wait.operation), time.saturating_sub(wait.since_ns), end);
+            self.sites += word.sites.len() - before;
         }
     }
 
     /// Ends the waits that have not ended with the process, which was gone at `time`.
     pub fn end_all(&mut self, time: u64) {
+        self.is_gone = true;
         self.passes(time);
         let waiting: Vec<u32> =
             self.threads.iter().filter(|(_, thread)| thread.waits.is_some()).map(|(tid, _)| *tid).collect();
         for tid in waiting {
             self.end(time, tid, End::Other);
         }
+        if self.sites == 0 {
+            // There is nothing to look up. A build may run some hundred thousand such processes.
+            (self.mapped, self.threads) = Default::default();
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use crate::word::Sum;
 
     const SEAT: u64 = 0x7000;
     const WORD: u64 = 0x4000;
+
+    /// A thread of process 1 begins to wait for a word, from this stack.
+    pub fn begins(account: &mut Account, tid: u64, word: u64, stack: &[u64], time: u64) {
+        account.note(1, Kind::Sleeps, &[&[time, tid, word, 128, SEAT + tid, 2, 0, 0, 0], stack].concat());
+    }
+
+    /// A thread wakes another one, from this stack.
+    pub fn woken(account: &mut Account, tid: u64, waker: u64, stack: &[u64], time: u64) {
+        account.note(1, Kind::Wakes, &[&[time, waker, SEAT + tid], stack].concat());
+    }
+
+    /// A thread begins to wait, and ends.
+    pub fn waits(account: &mut Account, tid: u64, word: u64, stack: &[u64], times: std::ops::Range<u64>) {
+        begins(account, tid, word, stack, times.start);
+        ends(account, times.end, tid, 0);
+    }
 
     fn name(of: &str) -> [u64; 2] {
         let mut bytes = [0; 16];
@@ -297,7 +332,7 @@ mod tests {
         account.note(1, Kind::Wakes, &[time, tid, SEAT + woken, 0x333]);
     }
 
-    fn ends(account: &mut Account, time: u64, tid: u64, result: i64) {
+    pub fn ends(account: &mut Account, time: u64, tid: u64, result: i64) {
         account.note(1, Kind::Ended, &[time, SEAT + tid, result.cast_unsigned()]);
     }
 
@@ -345,6 +380,20 @@ mod tests {
         sleeps(&mut account, 2000, 10, 12_345);
         ends(&mut account, 2100, 10, -4);
         assert_eq!(account.processes[&1].words[&WORD].held_ns, HashMap::from([(20, 400)]), "12345 is no thread");
+    }
+
+    #[test]
+    fn file_that_a_newer_one_covers_is_found_no_more_and_takes_no_room() {
+        let mut account = Account::default();
+        let mut maps = |start, end, path| {
+            let path = name(path);
+            account.note(1, Kind::Mapped, &[start, end, 7, path[0], path[1]]);
+            account.processes[&1].mapped.len()
+        };
+        assert_eq!((maps(0x100, 0x300, "/old"), maps(0x200, 0x300, "/newer")), (1, 2));
+        assert_eq!((maps(0x200, 0x300, "/newer"), maps(0x200, 0x400, "/newest")), (2, 2));
+        let at = |at| account.processes[&1].mapped_at(at).and_then(|file| file.path.to_str());
+        assert_eq!((at(0x1ff), at(0x200), at(0x400)), (Some("/old"), Some("/newest"), None));
     }
 
     #[test]

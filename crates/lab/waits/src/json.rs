@@ -2,6 +2,7 @@
 
 use crate::hang::Waiting;
 use crate::report::{Line, texts};
+use crate::word::Sum;
 use serde_json::{Value, json};
 
 /// The object of a word.
@@ -31,6 +32,11 @@ pub fn line(line: &Line) -> Value {
         "sites": line.sites.iter().map(site).collect::<Vec<_>>(),
         "owners": line.owners.iter().map(owner).collect::<Vec<_>>(),
     })
+}
+
+/// The object of the waits that were dropped for lack of room. `None` if there were none.
+pub fn dropped(sum: Sum) -> Option<Value> {
+    (sum != Sum::default()).then(|| json!({"dropped": {"waits": sum.waits, "total_ns": sum.total_ns}}))
 }
 
 /// The object of a deadlock, or of threads that wait.

@@ -46,6 +46,8 @@ pub struct Locks {
     pub follow: bool,
     /// After how long without a change the program counts as hung, and is ended.
     pub hang: Option<Duration>,
+    /// Most call sites that are kept. At least 1.
+    pub limit: usize,
     /// The format of the output.
     pub format: Format,
     /// The file for the output. `None` means stderr.

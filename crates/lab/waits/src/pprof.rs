@@ -196,21 +196,19 @@ fn message(account: &Account, lines: &[Line]) -> Profile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::account::tests::waits;
     use crate::names::Names;
     use crate::{json, report};
     use flate2::read::GzDecoder;
     use std::collections::HashMap;
     use std::io::Read;
-    use ufutex_program::ring::Kind;
 
     /// Two words with two sites each, whose addresses are in no file.
     fn account() -> Account {
         let mut account = Account::default();
-        for (number, (word, address)) in [(0x10, 7), (0x10, 8), (0x20, 8), (0x20, 9), (0x20, 9)].into_iter().enumerate()
-        {
-            let time = 1000 * (number as u64 + 1);
-            account.note(0, Kind::Sleeps, &[time, 3, word, 128, 0x7000, 2, 0, 0, 0, address, 99]);
-            account.note(0, Kind::Ended, &[time + 100 + number as u64, 0x7000, 0]);
+        for (number, (word, address)) in (0..).zip([(0x10, 7), (0x10, 8), (0x20, 8), (0x20, 9), (0x20, 9)]) {
+            let time = 1000 * (number + 1);
+            waits(&mut account, 3, word, &[address, 99], time..time + 100 + number);
         }
         account
     }

@@ -3,6 +3,7 @@
 use crate::account::{Account, Process};
 use crate::files::{self, Files};
 use crate::names::Names;
+use crate::word::Sum;
 use crate::{Format, Locks, folded, hang, json, pprof, report, table};
 use anyhow::{Context, Result};
 use lab_measure::interrupt;
@@ -51,10 +52,11 @@ fn run_and_print(locks: &Locks) -> Result<u8> {
     let (status, is_hung) = watched.watch(&mut program, &wants_state, &wants_end)?;
     // The first call notes which processes are gone. What they wrote before is taken, and their waits end. Children may go on.
     watched.files.close_gone(&mut watched.account);
-    watched.files.drain(&mut watched.account);
+    watched.files.drain(&mut watched.account, locks.limit);
     watched.files.close_gone(&mut watched.account);
     let end = hang::now_ns();
     watched.account.processes.values_mut().for_each(|process| process.end_all(end));
+    watched.account.trim(locks.limit);
     if watched.files.begun() == 0 {
         // If the program was not started, `ufutex run` has said why.
         if let Some(status @ 125..=127) = status.code() {
@@ -122,7 +124,7 @@ impl Watched<'_> {
         let (mut is_hung, mut was_interrupted) = (false, false);
         let mut end_by = None;
         loop {
-            let any = self.files.drain(&mut self.account);
+            let any = self.files.drain(&mut self.account, self.locks.limit);
             if let Some(status) = program.try_wait()? {
                 // The terminal has sent Ctrl-C to the program too.
                 if interrupt::requested() && !was_interrupted {
@@ -204,6 +206,18 @@ impl Watched<'_> {
         }
     }
 
+    /// Not every format has a place for this.
+    fn say_what_was_dropped(&self) {
+        let Sum { waits, total_ns } = self.account.dropped.waits;
+        if waits != 0 {
+            stderr::say(format_args!(
+                "{waits} waits of {} are left out to save memory; --limit keeps more than {} call sites",
+                table::time(total_ns),
+                self.locks.limit
+            ));
+        }
+    }
+
     /// Prints the waiting threads.
     fn say_state(&mut self) -> Result<()> {
         let waiting = hang::waiting(&self.account, &mut self.names, hang::now_ns());
@@ -228,11 +242,16 @@ impl Watched<'_> {
                 let command: Vec<_> = self.locks.command.iter().map(|part| part.to_string_lossy()).collect();
                 text = table::text(&command.join(" ").escape_debug().to_string(), &self.account, &lines).into_bytes();
             }
-            Format::Json => lines.iter().try_for_each(|line| writeln!(text, "{}", json::line(line)))?,
+            Format::Json => {
+                let dropped = json::dropped(self.account.dropped.waits);
+                let mut objects = lines.iter().map(json::line).chain(dropped);
+                objects.try_for_each(|object| writeln!(text, "{object}"))?;
+            }
             Format::Folded => lines.iter().try_for_each(|line| folded::write(&mut text, line))?,
             Format::Pprof => text = pprof::profile(&self.account, &lines)?,
         }
         self.say_what_is_missing();
+        self.say_what_was_dropped();
         match output {
             Some(mut file) => file.write_all(&text).context("the output cannot be written"),
             None => stderr::result(&text).context("stderr cannot be written"),

@@ -2,6 +2,7 @@
 
 use crate::account::Account;
 use crate::report::Line;
+use crate::word::Sum;
 use std::fmt::{self, Write};
 
 /// Words that took less than this share of the time are left out, and only counted.
@@ -25,7 +26,7 @@ fn write(to: &mut String, command: &str, account: &Account, lines: &[Line]) -> f
     let all = lines.iter().fold(0u64, |sum, line| sum.saturating_add(line.total_ns));
     let waits: u64 = lines.iter().map(|line| line.waits).sum();
     let ran = account.processes.values().map(|process| process.last_ns.saturating_sub(process.first_ns)).max();
-    let processes = match account.processes.len() {
+    let processes = match account.processes.len() + account.dropped.processes {
         0 | 1 => String::new(),
         number => format!(" in {number} processes"),
     };
@@ -36,6 +37,14 @@ fn write(to: &mut String, command: &str, account: &Account, lines: &[Line]) -> f
         lines.len(),
         time(ran.unwrap_or(0)),
     )?;
+    let Sum { waits: dropped, total_ns } = account.dropped.waits;
+    if dropped != 0 {
+        writeln!(
+            to,
+            " {dropped} more waits of {} are left out: those of the call sites that were used last are kept\n",
+            time(total_ns)
+        )?;
+    }
     if waits == 0 {
         return writeln!(to, " No thread has slept in a wait for a private futex.\n");
     }
