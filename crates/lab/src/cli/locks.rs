@@ -31,7 +31,7 @@ pub struct LocksArgs {
     /// Write a profile for `go tool pprof` and speedscope (profile.proto, gzip); needs -o
     #[arg(long, conflicts_with_all = ["json", "folded"])]
     pprof: bool,
-    /// Write the report to FILE instead of stderr; what SIGUSR1, Ctrl-C and --hang print stays there
+    /// Write the report to FILE instead of stderr, which gets a line about it, and what SIGUSR1, Ctrl-C and --hang print
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     output: Option<PathBuf>,
     /// The program, searched for in PATH if its name has no slash, and its arguments
@@ -97,6 +97,8 @@ rwlocks), or else the thread that ends the wait. Deadlocks are found by the firs
 At SIGUSR1, Ctrl-C and SIGTERM, and with --hang, it prints each waiting thread: for how long, for what, which thread
 holds that, and the stack. Threads of which each waits for a lock that the next one holds are a deadlock. SIGTERM is
 passed on to the program. A second Ctrl-C or SIGTERM ends ufutex at once.
+On a terminal it says each second how many waits there were so far, if PROGRAM's stdout and stderr are files or /dev/null:
+ufutex locks -- sh -c 'exec ./server > log 2>&1'.
 --hang: a program hangs if for TIME no thread has begun or ended a wait, PROGRAM and (with -f) its children have used no
 CPU time, and a thread waits for a futex; or if a deadlock is as old as TIME. A server without requests looks the same.
 A hang in read or pthread_join alone is not found. SIGTERM, and SIGKILL 2 s later, go to PROGRAM; its children are not

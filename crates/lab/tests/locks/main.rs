@@ -3,6 +3,7 @@
 
 #[path = "../../../ufutex/tests/common/skipped.rs"]
 mod skipped;
+mod terminal;
 
 use serde_json::Value;
 use skipped::skip;
@@ -207,6 +208,16 @@ fn pprof_names_the_culprit_and_its_time() {
     // flat, of all, sum of these, cum, of all, name
     let cum = culprit.and_then(|line| line.split_whitespace().nth(3)?.strip_suffix("ns")?.parse::<f64>().ok());
     assert!(cum.is_some_and(|ns| (1.2e9..4e9).contains(&ns)), "{top}{said}");
+    // The line that says what is in the file: of the waits that pprof adds up.
+    let line = text(&output.stderr);
+    let (sum, rest) =
+        line.split_once(" s, first lock: mutex in take at planted.c:").unwrap_or_else(|| panic!("{line}"));
+    assert!(rest.ends_with(&format!("; the report is in {}\n", file.display())), "{line}");
+    let seconds: f64 =
+        sum.rsplit(' ').next().and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{line}"));
+    let all = top.lines().find_map(|line| line.split_once("% of ")?.1.strip_suffix("ns total")?.parse::<f64>().ok());
+    let ratio = all.unwrap_or_else(|| panic!("{top}")) / 1e9 / seconds;
+    assert!((0.99..1.01).contains(&ratio), "{line}{top}");
 }
 
 #[test]

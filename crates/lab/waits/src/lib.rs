@@ -15,6 +15,7 @@ mod kind;
 mod names;
 mod pprof;
 mod program;
+mod progress;
 mod report;
 mod table;
 mod word;

@@ -4,7 +4,7 @@ use crate::account::{Account, Process};
 use crate::files::{self, Files};
 use crate::names::Names;
 use crate::word::Sum;
-use crate::{Format, Locks, folded, hang, json, pprof, report, table};
+use crate::{Format, Locks, folded, hang, json, pprof, progress, report, table};
 use anyhow::{Context, Result};
 use lab_measure::interrupt;
 use lab_terminal::stderr;
@@ -47,9 +47,11 @@ fn run_and_print(locks: &Locks) -> Result<u8> {
         .map(|file| File::create(file).with_context(|| format!("{} cannot be written", file.display())));
     let output = output.transpose()?;
     let (wants_state, wants_end) = (flag(libc::SIGUSR1)?, flag(libc::SIGTERM)?);
-    let mut watched = Watched { locks, files: Files::new()?, account: Account::default(), names: Names::default() };
+    let (account, names, progress) = (Account::default(), Names::default(), progress::Line::new());
+    let mut watched = Watched { locks, files: Files::new()?, account, names, progress };
     let mut program = start(locks, &watched.files)?;
     let (status, is_hung) = watched.watch(&mut program, &wants_state, &wants_end)?;
+    watched.progress.clear();
     // The first call notes which processes are gone. What they wrote before is taken, and their waits end. Children may go on.
     watched.files.close_gone(&mut watched.account);
     watched.files.drain(&mut watched.account, locks.limit);
@@ -110,6 +112,7 @@ struct Watched<'l> {
     files: Files,
     account: Account,
     names: Names,
+    progress: progress::Line,
 }
 
 impl Watched<'_> {
@@ -150,6 +153,7 @@ impl Watched<'_> {
             }
             last = Instant::now();
             self.files.close_gone(&mut self.account);
+            self.progress.update(&self.account, self.files.processes().chain([program.id() as i32]));
             if end_by.is_some_and(|time| Instant::now() >= time) {
                 // It may have ended meanwhile.
                 let _ = program.kill();
@@ -220,6 +224,7 @@ impl Watched<'_> {
 
     /// Prints the waiting threads.
     fn say_state(&mut self) -> Result<()> {
+        self.progress.clear();
         let waiting = hang::waiting(&self.account, &mut self.names, hang::now_ns());
         if self.locks.format != Format::Json {
             stderr::text(&hang::text(&waiting));
@@ -252,10 +257,12 @@ impl Watched<'_> {
         }
         self.say_what_is_missing();
         self.say_what_was_dropped();
-        match output {
-            Some(mut file) => file.write_all(&text).context("the output cannot be written"),
-            None => stderr::result(&text).context("stderr cannot be written"),
-        }
+        let (Some(mut file), Some(path)) = (output, &self.locks.output) else {
+            return stderr::result(&text).context("stderr cannot be written");
+        };
+        file.write_all(&text).context("the output cannot be written")?;
+        stderr::say(format_args!("{}; the report is in {}", table::summary(&lines), path.display()));
+        Ok(())
     }
 }
 

@@ -22,6 +22,14 @@ pub fn text(command: &str, account: &Account, lines: &[Line]) -> String {
     text
 }
 
+/// A line for those who read the report later.
+pub fn summary(lines: &[Line]) -> String {
+    let mut sum = Sum::default();
+    lines.iter().for_each(|line| sum.merge(Sum { waits: line.waits, total_ns: line.total_ns }));
+    let first = lines.iter().find(|line| line.is_lock).map(|line| format!(", first lock: {}", name(line)));
+    format!("{} waits of {}{}", sum.waits, time(sum.total_ns), first.unwrap_or_default())
+}
+
 fn write(to: &mut String, command: &str, account: &Account, lines: &[Line]) -> fmt::Result {
     let all = lines.iter().fold(0u64, |sum, line| sum.saturating_add(line.total_ns));
     let waits: u64 = lines.iter().map(|line| line.waits).sum();

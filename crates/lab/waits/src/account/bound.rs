@@ -37,6 +37,14 @@ impl Account {
         self.trim_stacks(MOST);
     }
 
+    /// All waits that have ended.
+    pub fn sum(&self) -> Sum {
+        let words = self.processes.values().flat_map(|process| process.words.values());
+        let mut sum = self.dropped.waits;
+        words.flat_map(|word| word.sites.values()).for_each(|site| sum.merge(site.sum));
+        sum
+    }
+
     /// Drops the first of the processes that are gone.
     fn trim_processes(&mut self, most: usize) {
         if self.processes.len() <= most {
@@ -180,6 +188,7 @@ mod tests {
         assert!(words.len() > MOST / 2 && words[0] == 0x1000, "{words:x?}");
         let kept = words.len() as u64 - 1;
         assert!(words[1..].iter().copied().eq(0x1000 + 10_001 - kept..=0x1000 + 10_000), "{words:x?}");
+        assert_eq!(account.sum(), Sum { waits: 20_000, total_ns: 120_000 });
         let dropped = 10_000 - kept;
         assert_eq!(account.dropped.waits, Sum { waits: dropped, total_ns: 5 * dropped });
         let always = account.processes[&1].words[&0x1000].sites.values().next().expect("one stack");
