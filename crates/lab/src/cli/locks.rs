@@ -19,7 +19,7 @@ pub struct LocksArgs {
     /// If nothing has moved for TIME, such as 90s, print the waiting threads, end the program, and exit with 124
     #[arg(long, value_name = "TIME", value_parser = values::runtime, allow_negative_numbers = true)]
     hang: Option<f64>,
-    /// Keep at most N call sites (a word and a stack, some 3 KiB each), those used last, and count the waits of the others
+    /// Keep the N call sites (word and stack, some 3 KiB each) that were used last; count the waits of others
     #[arg(long, value_name = "N", default_value = "50000", value_parser = sites, allow_negative_numbers = true)]
     limit: usize,
     /// Print one JSON object for each word: locks first, then by the time waited
@@ -31,7 +31,7 @@ pub struct LocksArgs {
     /// Write a profile for `go tool pprof` and speedscope (profile.proto, gzip); needs -o
     #[arg(long, conflicts_with_all = ["json", "folded"])]
     pprof: bool,
-    /// Write the report to FILE instead of stderr, which gets a line about it, and what SIGUSR1, Ctrl-C and --hang print
+    /// Write the report to FILE; stderr has a line about it, and what SIGUSR1, Ctrl-C and --hang print
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     output: Option<PathBuf>,
     /// The program, searched for in PATH if its name has no slash, and its arguments
@@ -97,8 +97,8 @@ rwlocks), or else the thread that ends the wait. Deadlocks are found by the firs
 At SIGUSR1, Ctrl-C and SIGTERM, and with --hang, it prints each waiting thread: for how long, for what, which thread
 holds that, and the stack. Threads of which each waits for a lock that the next one holds are a deadlock. SIGTERM is
 passed on to the program. A second Ctrl-C or SIGTERM ends ufutex at once.
-On a terminal it says each second how many waits there were so far, if PROGRAM's stdout and stderr are files or /dev/null:
-ufutex locks -- sh -c 'exec ./server > log 2>&1'.
+On a terminal it says each second how many waits there were so far, if PROGRAM's stdout and stderr are files or
+/dev/null: ufutex locks -- sh -c 'exec ./server > log 2>&1'.
 --hang: a program hangs if for TIME no thread has begun or ended a wait, PROGRAM and (with -f) its children have used no
 CPU time, and a thread waits for a futex; or if a deadlock is as old as TIME. A server without requests looks the same.
 A hang in read or pthread_join alone is not found. SIGTERM, and SIGKILL 2 s later, go to PROGRAM; its children are not
@@ -109,8 +109,8 @@ threads), name, kind, is_lock, waits, total_ns, mean_ns, p99_ns, longest_ns, wai
 threads have waited), waiters_mean (while there were any; null for words of threads), wakes, timeouts, sites [{waits,
 total_ns, stack [text], wakers [{thread, waits, total_ns, stack}], at most 10}], owners [{thread, held_ns (while others
 waited), taken_at (stack or null)}], at most 10, none for words of threads; when the state is printed {deadlock [...]}
-and {waiting [{pid, thread, waits_for, word, waited_ns, held_by, stack}]}. At the end {dropped {waits, total_ns}} if there
-were more call sites than --limit.
+and {waiting [{pid, thread, waits_for, word, waited_ns, held_by, stack}]}. At the end {dropped {waits, total_ns}} if
+there were more call sites than --limit.
 --folded and --pprof have the waits for what is no lock too.
 --pprof, a sample for each stack and word: contentions (count) and delay (nanoseconds), as in Go's mutex profile; labels
 lock (the word's name) and kind. go tool pprof -tagfocus lock=NAME shows one lock.
