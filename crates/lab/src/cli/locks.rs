@@ -19,13 +19,19 @@ pub struct LocksArgs {
     /// If nothing has moved for TIME, such as 90s, print the waiting threads, end the program, and exit with 124
     #[arg(long, value_name = "TIME", value_parser = values::runtime, allow_negative_numbers = true)]
     hang: Option<f64>,
+    /// Keep the N call sites (word and stack, some 3 KiB each) that were used last; count the waits of others
+    #[arg(long, value_name = "N", default_value = "50000", value_parser = sites, allow_negative_numbers = true)]
+    limit: usize,
     /// Print one JSON object for each word: locks first, then by the time waited
     #[arg(long, conflicts_with = "folded")]
     json: bool,
     /// Print one line for each stack and the nanoseconds waited there, for flamegraph.pl, inferno and speedscope
     #[arg(long)]
     folded: bool,
-    /// Write the report to FILE, as a page if it is FILE.html; what SIGUSR1, Ctrl-C and --hang print stays on stderr
+    /// Write a profile for `go tool pprof` and speedscope (profile.proto, gzip); needs -o
+    #[arg(long, conflicts_with_all = ["json", "folded"])]
+    pprof: bool,
+    /// Write the report to FILE, as a page if it is FILE.html; stderr has a line about it, and the state if asked for
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     output: Option<PathBuf>,
     /// The program, searched for in PATH if its name has no slash, and its arguments
@@ -34,27 +40,39 @@ pub struct LocksArgs {
     command: Vec<OsString>,
 }
 
+fn sites(text: &str) -> Result<usize, String> {
+    const MOST: usize = 1_000_000_000;
+    values::whole(text, 1, MOST).ok_or_else(|| format!("is not accepted; accepted: 1 to {MOST} call sites"))
+}
+
 impl LocksArgs {
     /// Chooses the format. An error is one line for the user.
     pub fn check(self) -> Result<Locks, String> {
+        let options = [(self.json, "--json"), (self.folded, "--folded"), (self.pprof, "--pprof")];
+        let option = options.iter().find_map(|(is_given, option)| is_given.then_some(*option));
         let page = self.output.as_ref().filter(|file| file.extension().is_some_and(|extension| extension == "html"));
-        let format = match (self.json, self.folded, page) {
-            (false, false, Some(_)) => Format::Page,
-            (_, _, Some(file)) => {
-                let option = if self.json { "--json" } else { "--folded" };
+        let format = match (option, page) {
+            (None, Some(_)) => Format::Page,
+            (Some(option), Some(file)) => {
                 return Err(format!(
                     "--output '{}' is a page, which {option} does not write; accepted: one of the two",
                     file.display()
                 ));
             }
-            (true, ..) => Format::Json,
-            (_, true, _) => Format::Folded,
-            _ => Format::Table,
+            (Some("--json"), _) => Format::Json,
+            (Some("--folded"), _) => Format::Folded,
+            // stderr may be a terminal, and is the program's too: what it prints there would be in the middle of the profile.
+            (Some(_), _) if self.output.is_none() => {
+                return Err("--pprof is binary and has no file; accepted: --pprof -o FILE".to_string());
+            }
+            (Some(_), _) => Format::Pprof,
+            (None, None) => Format::Table,
         };
         Ok(Locks {
             trap: !self.no_trap,
             follow: self.follow_forks,
             hang: self.hang.map(Duration::from_secs_f64),
+            limit: self.limit,
             format,
             output: self.output,
             command: self.command,
@@ -89,6 +107,8 @@ rwlocks), or else the thread that ends the wait. Deadlocks are found by the firs
 At SIGUSR1, Ctrl-C and SIGTERM, and with --hang, it prints each waiting thread: for how long, for what, which thread
 holds that, and the stack. Threads of which each waits for a lock that the next one holds are a deadlock. SIGTERM is
 passed on to the program. A second Ctrl-C or SIGTERM ends ufutex at once.
+On a terminal it says each second how many waits there were so far, if PROGRAM's stdout and stderr are files or
+/dev/null: ufutex locks -- sh -c 'exec ./server > log 2>&1'.
 --hang: a program hangs if for TIME no thread has begun or ended a wait, PROGRAM and (with -f) its children have used no
 CPU time, and a thread waits for a futex; or if a deadlock is as old as TIME. A server without requests looks the same.
 A hang in read or pthread_join alone is not found. SIGTERM, and SIGKILL 2 s later, go to PROGRAM; its children are not
@@ -101,9 +121,12 @@ thread on another CPU), timeouts, sites [{waits, total_ns, stack [text], wakers 
 most 10}], owners [{thread, held_ns (while others waited), taken_at (stack or null)}], at most 10, none for words of
 threads; when the state is printed {deadlock [...]} and {waiting [{pid, thread, waits_for, word, waited_ns, held_by,
 stack}]}.
---folded has the waits for what is no lock too.
+--json has {dropped {waits, total_ns}} at the end if there were more call sites than --limit.
+--folded and --pprof have the waits for what is no lock too.
 -o FILE.html writes one page, which fetches nothing: the table, with stacks, wakers and owners; a flame graph of the
 time waited; and for each thread a time line of its waits. The time line has the newest 20,000 waits of all threads.
+--pprof, a sample for each stack and word: contentions (count) and delay (nanoseconds), as in Go's mutex profile; labels
+lock (the word's name) and kind. go tool pprof -tagfocus lock=NAME shows one lock.
 
 Exit status: the program's (128 + N if signal N ended it); or
   124  the program hung, and was ended (--hang)
@@ -118,4 +141,5 @@ Examples:
   ufutex locks -f --hang 30 -- ctest                      end a test that hangs, and print its threads
   ufutex locks -o locks.html -- ./server                  a page with a flame graph and a time line
   ufutex locks --folded -o waits.txt -- java -jar app.jar
+  ufutex locks --pprof -o waits.pb.gz -- ./server         then: go tool pprof -http : waits.pb.gz
   kill -USR1 PID                                          PID of ufutex itself: print the waiting threads";

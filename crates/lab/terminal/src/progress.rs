@@ -27,6 +27,15 @@ impl Progress {
         Progress { bar: Some(bar), silent }
     }
 
+    /// Begins a stage of which nobody knows how long it is. It has a line for remarks, only on a terminal.
+    pub fn endless() -> Progress {
+        let bar = ProgressBar::no_length();
+        if let Ok(style) = ProgressStyle::with_template("ufutex: {msg}") {
+            bar.set_style(style);
+        }
+        Progress { bar: Some(bar), silent: true }
+    }
+
     /// Shows what the current step does.
     pub fn remark(&self, text: &str) {
         match &self.bar {

@@ -3,6 +3,7 @@
 
 #[path = "../../../ufutex/tests/common/skipped.rs"]
 mod skipped;
+mod terminal;
 
 use serde_json::Value;
 use skipped::skip;
@@ -188,6 +189,78 @@ fn stacks_are_folded_for_flame_graphs() {
     );
     assert!(frames.last().is_some_and(|name| name.starts_with("mutex in take at planted.c:")), "{stack}");
     assert!(ns.parse::<u64>().is_ok_and(|ns| ns > 1_000_000_000), "{ns}");
+}
+
+#[test]
+fn pprof_names_the_culprit_and_its_time() {
+    let file = temporary("pb.gz");
+    let output = locks(&["--pprof", "-o", file.to_str().expect("UTF-8")], &PLANTED, "heap");
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
+    let mut command = Command::new("go");
+    command.args(["tool", "pprof", "-top", "-cum", "-unit=ns", "-tagfocus=lock=mutex in take at planted.c"]).arg(&file);
+    let top = match command.output() {
+        Err(error) if error.kind() == ErrorKind::NotFound => return skip("go, with its pprof, is not installed"),
+        top => top.expect("go starts"),
+    };
+    let (top, said) = (text(&top.stdout), text(&top.stderr));
+    assert!(top.contains("Type: delay\n") && said.is_empty(), "{top}{said}");
+    let culprit = top.lines().find(|line| line.ends_with("%  take"));
+    // flat, of all, sum of these, cum, of all, name
+    let cum = culprit.and_then(|line| line.split_whitespace().nth(3)?.strip_suffix("ns")?.parse::<f64>().ok());
+    assert!(cum.is_some_and(|ns| (1.2e9..4e9).contains(&ns)), "{top}{said}");
+    // The line that says what is in the file: of the waits that pprof adds up.
+    let line = text(&output.stderr);
+    let (sum, rest) =
+        line.split_once(" s, first lock: mutex in take at planted.c:").unwrap_or_else(|| panic!("{line}"));
+    assert!(rest.ends_with(&format!("; the report is in {}\n", file.display())), "{line}");
+    let seconds: f64 =
+        sum.rsplit(' ').next().and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{line}"));
+    let all = top.lines().find_map(|line| line.split_once("% of ")?.1.strip_suffix("ns total")?.parse::<f64>().ok());
+    let ratio = all.unwrap_or_else(|| panic!("{top}")) / 1e9 / seconds;
+    assert!((0.99..1.01).contains(&ratio), "{line}{top}");
+}
+
+#[test]
+fn pprof_needs_a_file() {
+    let output = locks(&["--pprof"], &PLANTED, "heap");
+    let line = text(&output.stderr);
+    assert!(output.status.code() == Some(2) && line.contains("accepted: --pprof -o FILE"), "{line}");
+}
+
+/// Runs a program that waits once for each of its words. Returns the objects, what was said, and the most memory that the command
+/// took, in KiB.
+#[expect(clippy::zombie_processes, reason = "wait4 waits for it")]
+fn visited(shape: &str, limit: &str) -> (Vec<Value>, String, i64) {
+    let file = temporary(&format!("{shape}-{limit}"));
+    let mut command = Command::new(UFUTEX);
+    command.args(["locks", "--json", "--limit", limit, "-o"]).arg(&file).arg("--").arg(&*PLANTED).arg(shape);
+    let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let said = std::io::read_to_string(child.stderr.take().expect("a pipe")).expect("UTF-8");
+    // SAFETY: all zeroes are a valid `rusage`.
+    let (mut status, mut used) = (0, unsafe { std::mem::zeroed::<libc::rusage>() });
+    // SAFETY: our own child, which has not been waited for. Stores into both.
+    let waited = unsafe { libc::wait4(child.id() as i32, &raw mut status, 0, &raw mut used) };
+    assert!(waited == child.id() as i32 && libc::WEXITSTATUS(status) == 7, "{said}");
+    let lines = std::fs::read_to_string(file).expect("the words");
+    (lines.lines().map(|line| serde_json::from_str(line).expect("an object")).collect(), said, used.ru_maxrss)
+}
+
+#[test]
+fn more_words_than_the_limit_are_counted_and_take_no_memory() {
+    let (objects, said, many_kib) = visited("many", "200");
+    let dropped = &objects.last().expect("an object")["dropped"];
+    let kept: f64 = objects.iter().filter_map(|word| word["waits"].as_f64()).sum();
+    assert!((1.0..=200.0).contains(&kept), "each word has one site with one wait: {kept}");
+    assert_eq!(kept + number(dropped, "waits"), 40_000.0, "{said}");
+    assert!(number(dropped, "total_ns") > 0.0, "{dropped}");
+    assert!(said.contains(&format!("{} waits of ", dropped["waits"])) && said.contains("--limit"), "{said}");
+    let (objects, said, few_kib) = visited("few", "400");
+    assert!(objects.len() == 400 && objects.iter().all(|word| word["dropped"].is_null()), "{objects:?}");
+    assert!(!said.contains("--limit"), "{said}");
+    // The ring, of which the first run uses more, is 8 MiB. 40,000 sites would take 80 MiB.
+    assert!(many_kib < few_kib + (24 << 10), "{many_kib} KiB for 40,000 words, {few_kib} KiB for 400");
+    let table = text(&locks(&["--limit", "1"], &PLANTED, "few").stderr);
+    assert!(table.contains("399 more waits of "), "{table}");
 }
 
 #[test]

@@ -1,9 +1,11 @@
 // Programs with a culprit: `planted SHAPE`.
 #define _GNU_SOURCE
+#include <linux/futex.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -106,6 +108,16 @@ static void *waits_for_arrival(void *name) {
     return NULL;
 }
 
+static int words_each;
+
+// Waits once for each of its words, until a nanosecond is over.
+static void *visits(void *first) {
+    struct timespec soon = {0, 1};
+    for (int *word = first, *end = word + words_each; word != end; word++)
+        syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, 0, &soon, NULL, 0);
+    return NULL;
+}
+
 static void run(int count, void *(*body)(void *), void **arguments) {
     pthread_t threads[8];
     for (int i = 0; i < count; i++)
@@ -164,6 +176,10 @@ int main(int argc, char **argv) {
     } else if (!strcmp(shape, "three")) {
         struct pair pairs[] = {{&first, &second, "one", 0}, {&second, &third, "two", 0}, {&third, &first, "three", 0}};
         run(3, crosses, (void *[]){&pairs[0], &pairs[1], &pairs[2]});
+    } else if (!strcmp(shape, "many") || !strcmp(shape, "few")) {
+        words_each = strcmp(shape, "few") ? 10000 : 100;
+        int *words = calloc(4 * words_each, sizeof *words);
+        run(4, visits, (void *[]){words, words + words_each, words + 2 * words_each, words + 3 * words_each});
     } else if (!strcmp(shape, "lost")) {
         pthread_cond_signal(&arrived);
         run(1, waits_for_arrival, (void *[]){"waits"});

@@ -1,23 +1,27 @@
 //! Adds up the records of waits: by process, word and call site.
 
+mod bound;
+
 use crate::past::Past;
 use crate::word::{By, End, Word};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use std::rc::Rc;
 use ufutex_program::ring::Kind;
 
-/// A stack that has been seen: an index into [`Account::stacks`].
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
-pub struct StackId(pub usize);
+/// A stack, by the number that the records give it, which follows from its addresses. 0: no stack is known.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct StackId(pub u64);
 
 /// Everything that is known.
 #[derive(Default)]
 pub struct Account {
     /// By the order in which they began to write records. A process that executes another program counts as a new one.
     pub processes: BTreeMap<usize, Process>,
-    stacks: Vec<Rc<[u64]>>,
-    ids: HashMap<Rc<[u64]>, StackId>,
+    /// What was dropped for lack of room.
+    pub dropped: bound::Dropped,
+    stacks: HashMap<StackId, Box<[u64]>>,
+    /// How many stacks were left when they were last trimmed.
+    stacks_kept: usize,
 }
 
 /// A process of the program.
@@ -45,8 +49,12 @@ pub struct Process {
     seats: HashMap<u64, u32>,
     /// Wakes of seats whose sleepers' records have not been read yet.
     early: HashMap<u64, Waker>,
-    /// By their numbers in the records. Whether the innermost frame is in glibc.
-    stacks: HashMap<u64, (StackId, bool)>,
+    /// The stack at each of the 4096 places in which the library notes that it has written one. Later records may name it.
+    written: HashMap<u64, StackId>,
+    /// Number of sites of all words.
+    sites: usize,
+    /// It has ended, or executed another program.
+    is_gone: bool,
 }
 
 /// A file in a process's memory.
@@ -72,6 +80,8 @@ pub struct Thread {
     pub name: String,
     /// Its wait that has not ended.
     pub waits: Option<Wait>,
+    /// Time of the last record of it as a sleeper or waker.
+    last_ns: u64,
 }
 
 /// A wait of a thread.
@@ -104,18 +114,7 @@ struct Waker {
 impl Account {
     /// The return addresses of a stack, the innermost first.
     pub fn stack(&self, id: StackId) -> &[u64] {
-        &self.stacks[id.0]
-    }
-
-    fn id(&mut self, stack: &[u64]) -> StackId {
-        if let Some(id) = self.ids.get(stack) {
-            return *id;
-        }
-        let id = StackId(self.stacks.len());
-        let stack: Rc<[u64]> = stack.into();
-        self.stacks.push(stack.clone());
-        self.ids.insert(stack, id);
-        id
+        self.stacks.get(&id).map_or(&[], |stack| stack)
     }
 
     /// Takes the waits that have ended since the last call, with the numbers of their processes.
@@ -148,10 +147,7 @@ impl Account {
             Kind::Sleeps => 10,
         };
         let Some((record, rest)) = record.split_at_checked(own) else { return self.note_broken(process) };
-        let none = self.id(&[]);
-        let id = if kind == Kind::Stack { self.id(rest) } else { none };
         let process = self.processes.entry(process).or_default();
-        let numbered = |process: &Process, number| process.stacks.get(&number).copied().unwrap_or((none, false));
         match (kind, record) {
             (Kind::Begins, &[time, pid]) => {
                 process.pid = pid as i32;
@@ -166,18 +162,19 @@ impl Account {
                 for (pair, both) in values.chunks_exact_mut(2).zip(around) {
                     (pair[0], pair[1]) = (*both as u32, (both >> 32) as u32);
                 }
-                let (stack, is_in_libc) = numbered(process, number);
+                let stack = StackId(number);
+                let innermost = self.stacks.get(&stack).and_then(|stack| stack.first());
+                let is_in_libc = innermost.is_some_and(|at| process.is_in_libc(*at));
                 let wait =
                     Wait { word, since_ns: time, stack, around: values, operation, is_in_libc, seat, waker: None };
                 process.sleeps(tid as u32, wait);
             }
             (Kind::Stack, &[number]) => {
-                let is_in_libc = rest.first().is_some_and(|at| process.is_in_libc(*at));
-                process.stacks.insert(number, (id, is_in_libc));
+                process.written.insert(number >> 52, StackId(number));
+                self.stacks.entry(StackId(number)).or_insert_with(|| rest.into());
             }
             (Kind::Wakes, &[time, tid, seat, number, cpu]) => {
-                let stack = numbered(process, number).0;
-                process.wakes(Waker { tid: tid as u32, stack, at_ns: time, cpu }, seat);
+                process.wakes(Waker { tid: tid as u32, stack: StackId(number), at_ns: time, cpu }, seat);
             }
             (Kind::Ended, &[time, seat, result, cpu]) => process.ended(time, seat, result.cast_signed(), cpu),
             _ => {}
@@ -207,16 +204,16 @@ impl Process {
         self.words.entry(wait.word).or_default().begin(wait.since_ns, owner);
         self.seats.insert(wait.seat, tid);
         wait.waker = self.early.remove(&wait.seat);
-        self.threads.entry(tid).or_default().waits = Some(wait);
+        let thread = self.threads.entry(tid).or_default();
+        (thread.last_ns, thread.waits) = (wait.since_ns, Some(wait));
     }
 
     fn map(&mut self, start: u64, end: u64, inode: u64, path: &[u64]) {
         let bytes: Vec<u8> = path.iter().flat_map(|word| word.to_ne_bytes()).take_while(|byte| *byte != 0).collect();
         let path = PathBuf::from(<std::ffi::OsString as std::os::unix::ffi::OsStringExt>::from_vec(bytes));
-        let mapped = Mapped { start, end, inode, path };
-        if !self.mapped.contains(&mapped) {
-            self.mapped.push(mapped);
-        }
+        // `mapped_at` finds no file that is covered by a newer one.
+        self.mapped.retain(|old| !(start <= old.start && old.end <= end));
+        self.mapped.push(Mapped { start, end, inode, path });
     }
 
     /// The file that is mapped at an address.
@@ -242,7 +239,7 @@ impl Process {
 
     fn wakes(&mut self, waker: Waker, seat: u64) {
         self.passes(waker.at_ns);
-        self.threads.entry(waker.tid).or_default();
+        self.threads.entry(waker.tid).or_default().last_ns = waker.at_ns;
         let sleeper = self.seats.get(&seat).copied();
         if sleeper == Some(waker.tid) {
             return; // the thread is to be polled again
@@ -285,28 +282,61 @@ impl Process {
         let Wait { word, stack, operation, since_ns, .. } = wait;
         self.past.push(Past { tid, word, place: (stack, operation), since_ns, until_ns: time.max(since_ns), end });
         if let Some(word) = self.words.get_mut(&wait.word) {
+            let before = word.sites.len();
             word.end(time, tid, (wait.stack, wait.operation), time.saturating_sub(wait.since_ns), end);
+            self.sites += word.sites.len() - before;
         }
     }
 
     /// Ends the waits that have not ended with the process, which was gone at `time`.
     pub fn end_all(&mut self, time: u64) {
+        self.is_gone = true;
+        self.written.clear();
         self.passes(time);
         let waiting: Vec<u32> =
             self.threads.iter().filter(|(_, thread)| thread.waits.is_some()).map(|(tid, _)| *tid).collect();
         for tid in waiting {
             self.end(time, tid, End::Other);
         }
+        if self.sites == 0 {
+            // There is nothing to look up. A build may run some hundred thousand such processes.
+            (self.mapped, self.threads) = Default::default();
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use crate::word::Sum;
 
     const SEAT: u64 = 0x7000;
     const WORD: u64 = 0x4000;
+
+    /// A thread of process 1 begins to wait for a word, from this stack.
+    pub fn begins(account: &mut Account, tid: u64, word: u64, stack: &[u64], time: u64) {
+        let number = written(account, stack);
+        account.note(1, Kind::Sleeps, &[time, tid, word, 128, SEAT + tid, number, 2, 0, 0, 0]);
+    }
+
+    /// The number of a stack, whose record process 1 writes.
+    pub fn written(account: &mut Account, stack: &[u64]) -> u64 {
+        let number = stack.iter().fold(0, |number, at| 31 * number + at);
+        account.note(1, Kind::Stack, &[&[number], stack].concat());
+        number
+    }
+
+    /// A thread wakes another one, from this stack.
+    pub fn woken(account: &mut Account, tid: u64, waker: u64, stack: &[u64], time: u64) {
+        let number = written(account, stack);
+        account.note(1, Kind::Wakes, &[time, waker, SEAT + tid, number, 0]);
+    }
+
+    /// A thread begins to wait, and ends.
+    pub fn waits(account: &mut Account, tid: u64, word: u64, stack: &[u64], times: std::ops::Range<u64>) {
+        begins(account, tid, word, stack, times.start);
+        ends(account, times.end, tid, 0);
+    }
 
     fn name(of: &str) -> [u64; 2] {
         let mut bytes = [0; 16];
@@ -332,7 +362,7 @@ mod tests {
         account.note(1, Kind::Wakes, &[time, tid, SEAT + woken, 6, tid % 2]);
     }
 
-    fn ends(account: &mut Account, time: u64, tid: u64, result: i64) {
+    pub fn ends(account: &mut Account, time: u64, tid: u64, result: i64) {
         account.note(1, Kind::Ended, &[time, SEAT + tid, result.cast_unsigned(), 1]);
     }
 
@@ -381,6 +411,20 @@ mod tests {
         sleeps(&mut account, 2000, 10, 12_345);
         ends(&mut account, 2100, 10, -4);
         assert_eq!(account.processes[&1].words[&WORD].held_ns, HashMap::from([(20, 400)]), "12345 is no thread");
+    }
+
+    #[test]
+    fn file_that_a_newer_one_covers_is_found_no_more_and_takes_no_room() {
+        let mut account = Account::default();
+        let mut maps = |start, end, path| {
+            let path = name(path);
+            account.note(1, Kind::Mapped, &[start, end, 7, path[0], path[1]]);
+            account.processes[&1].mapped.len()
+        };
+        assert_eq!((maps(0x100, 0x300, "/old"), maps(0x200, 0x300, "/newer")), (1, 2));
+        assert_eq!((maps(0x200, 0x300, "/newer"), maps(0x200, 0x400, "/newest")), (2, 2));
+        let at = |at| account.processes[&1].mapped_at(at).and_then(|file| file.path.to_str());
+        assert_eq!((at(0x1ff), at(0x200), at(0x400)), (Some("/old"), Some("/newest"), None));
     }
 
     #[test]

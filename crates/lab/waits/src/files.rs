@@ -32,6 +32,9 @@ struct Open {
 /// Where files are memory, if there is such a place: the disk would be busy with them.
 const IN_MEMORY: &str = "/dev/shm";
 
+/// Records after which the account is trimmed, so that its size does not depend on how much has gathered in the rings.
+const TRIM_EVERY: u64 = 1024;
+
 impl Files {
     /// Makes the directory. If root runs the command, the program may change its user. So every user may create files in the inner
     /// directory, but only a process that knows its random name finds it: the name is in the program's environment.
@@ -84,9 +87,10 @@ impl Files {
     }
 
     /// Takes the records that are there when the call begins. Returns whether there were any. Later ones are left for the next call.
-    pub fn drain(&mut self, account: &mut Account) -> bool {
+    /// The account keeps at most `most` call sites.
+    pub fn drain(&mut self, account: &mut Account, most: usize) -> bool {
         self.open_new();
-        let mut any = false;
+        let mut taken = 0u64;
         for open in &mut self.open {
             // SAFETY: a mapping of a `Ring`'s length, whose bytes are all valid and shared as atomics.
             let ring: &Ring = unsafe { &*open.map.as_ptr().cast::<Ring>() };
@@ -95,8 +99,11 @@ impl Files {
                 match ring.take(&mut self.record) {
                     Ok(None) => break,
                     Ok(Some(kind)) => {
-                        any = true;
                         account.note(open.number, kind, &self.record);
+                        taken += 1;
+                        if taken.is_multiple_of(TRIM_EVERY) {
+                            account.trim(most);
+                        }
                     }
                     Err(_) => {
                         open.is_broken = true;
@@ -106,7 +113,8 @@ impl Files {
             }
             account.note_dropped(open.number, ring.dropped());
         }
-        any
+        account.trim(most);
+        taken != 0
     }
 
     /// Ends the waits of processes that were found to have gone by the call before. Their records have been taken meanwhile.

@@ -1,7 +1,8 @@
 //! The output as JSON: an object for each word.
 
 use crate::hang::Waiting;
-use crate::report::Line;
+use crate::report::{Line, texts};
+use crate::word::Sum;
 use serde_json::{Value, json};
 
 /// The object of a word.
@@ -10,7 +11,7 @@ pub fn line(line: &Line) -> Value {
         let wakers: Vec<Value> = site.wakers.iter().map(|waker| {
             json!({"thread": waker.thread, "waits": waker.waits, "total_ns": waker.total_ns, "stack": waker.stack})
         }).collect();
-        json!({"waits": site.waits, "total_ns": site.total_ns, "stack": site.stack, "wakers": wakers})
+        json!({"waits": site.waits, "total_ns": site.total_ns, "stack": texts(&site.stack), "wakers": wakers})
     };
     let owner = |owner: &crate::report::Owner| json!({"thread": owner.thread, "held_ns": owner.held_ns, "taken_at": owner.taken_at});
     json!({
@@ -32,6 +33,11 @@ pub fn line(line: &Line) -> Value {
         "sites": line.sites.iter().map(site).collect::<Vec<_>>(),
         "owners": line.owners.iter().map(owner).collect::<Vec<_>>(),
     })
+}
+
+/// The object of the waits that were dropped for lack of room. `None` if there were none.
+pub fn dropped(sum: Sum) -> Option<Value> {
+    (sum != Sum::default()).then(|| json!({"dropped": {"waits": sum.waits, "total_ns": sum.total_ns}}))
 }
 
 /// The object of a deadlock, or of threads that wait.

@@ -114,6 +114,7 @@ mod tests {
         let frame = |(function, module): &(&str, &str)| Frame {
             function: Some(function.to_string()),
             line: None,
+            is_inlined: false,
             module: Some(module.to_string()),
             address: 0,
         };

@@ -2,7 +2,8 @@
 //!
 //! The preloaded library writes a record when a thread goes to sleep, when it is woken, and when its wait ends. This process reads
 //! the records while the program runs (`files`), adds them up (`account`), and looks up names after the program's end (`names`,
-//! `kind`). What it prints is in `report`, `table`, `json`, `folded` and `page`; `hang` says which threads wait at the moment.
+//! `kind`). What it prints is in `report`, `table`, `json`, `folded`, `pprof` and `page`; `hang` says which threads wait at the
+//! moment.
 
 #![cfg_attr(not(test), deny(clippy::print_stderr))]
 
@@ -15,7 +16,9 @@ mod kind;
 mod names;
 mod page;
 mod past;
+mod pprof;
 mod program;
+mod progress;
 mod report;
 mod table;
 mod word;
@@ -37,6 +40,8 @@ pub enum Format {
     Folded,
     /// An HTML page with a table, a flame graph and a time line.
     Page,
+    /// A compressed profile for pprof. It is binary, and has a file of its own.
+    Pprof,
 }
 
 /// The settings of `ufutex locks`.
@@ -47,6 +52,8 @@ pub struct Locks {
     pub follow: bool,
     /// After how long without a change the program counts as hung, and is ended.
     pub hang: Option<Duration>,
+    /// Most call sites that are kept. At least 1.
+    pub limit: usize,
     /// The format of the output.
     pub format: Format,
     /// The file for the output. `None` means stderr.

@@ -12,12 +12,14 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 /// A frame of a stack.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Frame {
     /// The function. `None` if the file has no symbol for the address.
     pub function: Option<String>,
-    /// The source file's name without its directory, and the line.
+    /// The source file, and the line.
     pub line: Option<(String, u32)>,
+    /// The function is inlined in that of the next frame.
+    pub is_inlined: bool,
     /// The name of the file in which the code is. `None` if it is in no file.
     pub module: Option<String>,
     /// The address in the file's own terms, or in memory if the code is in no file.
@@ -26,9 +28,11 @@ pub struct Frame {
 
 impl fmt::Display for Frame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { function, line, module, address } = self;
+        let Self { function, line, module, address, .. } = self;
         match (function, line, module) {
-            (Some(function), Some((file, line)), _) => write!(f, "{function} at {file}:{line}"),
+            (Some(function), Some((file, line)), _) => {
+                write!(f, "{function} at {}:{line}", file.rsplit('/').next().unwrap_or_default())
+            }
             (Some(function), None, Some(module)) => write!(f, "{function} in {module}"),
             (Some(function), None, None) => f.write_str(function),
             (None, _, Some(module)) => write!(f, "{module}+{address:#x}"),
@@ -82,21 +86,26 @@ impl Module {
             let Ok(mut inlined) = loader.find_frames(at) else { continue };
             while let Ok(Some(frame)) = inlined.next() {
                 let function = frame.function.and_then(|name| Some(printable(&name.demangle().ok()?)));
-                let line = frame.location.and_then(|place| {
-                    let file = printable(&Path::new(place.file?).file_name()?.to_string_lossy());
-                    Some((file, place.line?))
-                });
+                let line = frame.location.and_then(|place| Some((printable(place.file?), place.line?)));
                 if function.is_some() {
-                    frames.push(Frame { function, line, module: Some(self.name.clone()), address: at });
+                    frames.push(Frame {
+                        function,
+                        line,
+                        is_inlined: true,
+                        module: Some(self.name.clone()),
+                        address: at,
+                    });
                 }
             }
-            if !frames.is_empty() {
+            if let Some(outermost) = frames.last_mut() {
+                outermost.is_inlined = false;
                 return frames;
             }
         }
         vec![Frame {
             function: self.symbol(at).map(|(name, _)| name),
             line: None,
+            is_inlined: false,
             module: Some(self.name.clone()),
             address: at,
         }]
@@ -166,7 +175,10 @@ impl Names {
         let call = at.wrapping_sub(1);
         let frames = match self.module(process, call) {
             Some((module, address)) => module.frames(address),
-            None => vec![Frame { function: self.compiled(process.pid, call), line: None, module: None, address: at }],
+            None => {
+                let function = self.compiled(process.pid, call);
+                vec![Frame { function, line: None, is_inlined: false, module: None, address: at }]
+            }
         };
         let frames: Rc<[Frame]> = frames.into();
         self.frames.insert((number, at), frames.clone());

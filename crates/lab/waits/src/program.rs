@@ -4,7 +4,8 @@ use crate::account::{Account, Process};
 use crate::files::{self, Files};
 use crate::names::Names;
 use crate::past::Newest;
-use crate::{Format, Locks, folded, hang, json, page, report, table};
+use crate::word::Sum;
+use crate::{Format, Locks, folded, hang, json, page, pprof, progress, report, table};
 use anyhow::{Context, Result};
 use lab_measure::interrupt;
 use lab_terminal::stderr;
@@ -54,9 +55,11 @@ fn run_and_print(locks: &Locks) -> Result<u8> {
         account: Account::default(),
         newest: Newest::default(),
         names: Names::default(),
+        progress: progress::Line::new(),
     };
     let mut program = start(locks, &watched.files)?;
     let (status, is_hung) = watched.watch(&mut program, &wants_state, &wants_end)?;
+    watched.progress.clear();
     // The first call notes which processes are gone. What they wrote before is taken, and their waits end. Children may go on.
     watched.files.close_gone(&mut watched.account);
     watched.drain();
@@ -64,6 +67,7 @@ fn run_and_print(locks: &Locks) -> Result<u8> {
     let end = hang::now_ns();
     watched.account.processes.values_mut().for_each(|process| process.end_all(end));
     watched.take_past();
+    watched.account.trim(locks.limit);
     if watched.files.begun() == 0 {
         // If the program was not started, `ufutex run` has said why.
         if let Some(status @ 125..=127) = status.code() {
@@ -119,12 +123,13 @@ struct Watched<'l> {
     /// Empty unless the output is a page.
     newest: Newest,
     names: Names,
+    progress: progress::Line,
 }
 
 impl Watched<'_> {
     /// Takes the records that are there. Returns whether there were any.
     fn drain(&mut self) -> bool {
-        let any = self.files.drain(&mut self.account);
+        let any = self.files.drain(&mut self.account, self.locks.limit);
         self.take_past();
         any
     }
@@ -174,6 +179,7 @@ impl Watched<'_> {
             }
             last = Instant::now();
             self.files.close_gone(&mut self.account);
+            self.progress.update(&self.account, self.files.processes().chain([program.id() as i32]));
             if end_by.is_some_and(|time| Instant::now() >= time) {
                 // It may have ended meanwhile.
                 let _ = program.kill();
@@ -227,11 +233,20 @@ impl Watched<'_> {
                 missing.push(format!("process {pid} has overwritten its records: its later waits are missing"));
             }
         }
+        let Sum { waits, total_ns } = self.account.dropped.waits;
+        if waits != 0 {
+            missing.push(format!(
+                "{waits} more waits of {} are left out to save memory; --limit keeps more than {} call sites",
+                table::time(total_ns),
+                self.locks.limit
+            ));
+        }
         missing
     }
 
     /// Prints the waiting threads.
     fn say_state(&mut self) -> Result<()> {
+        self.progress.clear();
         let waiting = hang::waiting(&self.account, &mut self.names, hang::now_ns());
         if self.locks.format != Format::Json {
             stderr::text(&hang::text(&waiting));
@@ -253,16 +268,28 @@ impl Watched<'_> {
         let missing = self.missing();
         let mut text = Vec::new();
         match self.locks.format {
-            Format::Table => text = table::text(&command, &self.account, &lines).into_bytes(),
+            Format::Table => text = table::text(&command, &missing, &self.account, &lines).into_bytes(),
             Format::Page => text = page::text(&command, &missing, &self.account, &lines, &self.newest)?.into_bytes(),
-            Format::Json => lines.iter().try_for_each(|line| writeln!(text, "{}", json::line(line)))?,
+            Format::Json => {
+                let dropped = json::dropped(self.account.dropped.waits);
+                let mut objects = lines.iter().map(json::line).chain(dropped);
+                objects.try_for_each(|object| writeln!(text, "{object}"))?;
+            }
             Format::Folded => lines.iter().try_for_each(|line| folded::write(&mut text, line))?,
+            Format::Pprof => text = pprof::profile(&self.account, &lines)?,
         }
+        let (Some(mut file), Some(path)) = (output, &self.locks.output) else {
+            if self.locks.format != Format::Table {
+                missing.iter().for_each(stderr::say);
+            }
+            return stderr::result(&text).context("stderr cannot be written");
+        };
         missing.iter().for_each(stderr::say);
-        match output {
-            Some(mut file) => file.write_all(&text).context("the output cannot be written"),
-            None => stderr::result(&text).context("stderr cannot be written"),
-        }
+        file.write_all(&text).context("the output cannot be written")?;
+        let first = lines.iter().find(|line| line.is_lock).map(|line| format!(", first lock: {}", table::name(line)));
+        let (summary, first) = (table::summary(&self.account, &lines), first.unwrap_or_default());
+        stderr::say(format_args!("{summary}{first}; the report is in {}", path.display()));
+        Ok(())
     }
 }
 

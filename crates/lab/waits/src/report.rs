@@ -56,7 +56,7 @@ pub struct Site {
     /// Their time together, in nanoseconds.
     pub total_ns: u64,
     /// The frames, the innermost first.
-    pub stack: Vec<String>,
+    pub stack: Vec<Frame>,
     /// The threads that ended the waits, by time.
     pub wakers: Vec<Waker>,
 }
@@ -214,10 +214,11 @@ fn site(
         }
     });
     let wakers = wakers.collect();
-    Site { place, waits: of.sum.waits, total_ns: of.sum.total_ns, stack: texts(&frames(place.0)), wakers }
+    Site { place, waits: of.sum.waits, total_ns: of.sum.total_ns, stack: frames(place.0), wakers }
 }
 
-fn texts(frames: &[Frame]) -> Vec<String> {
+/// The frames as text.
+pub fn texts(frames: &[Frame]) -> Vec<String> {
     frames.iter().map(ToString::to_string).collect()
 }
 

@@ -21,15 +21,16 @@ pub const EVENTS: &str = "What threads waited for to happen: work, a condition";
 pub const NOTHING: &str = "No thread has slept in a wait for a private futex.";
 
 /// The whole table.
-pub fn text(command: &str, account: &Account, lines: &[Line]) -> String {
+pub fn text(command: &str, missing: &[String], account: &Account, lines: &[Line]) -> String {
     let mut text = String::new();
     // Writing to a string does not fail.
-    let _ = write(&mut text, command, account, lines);
+    let _ = write(&mut text, command, missing, account, lines);
     text
 }
 
-fn write(to: &mut String, command: &str, account: &Account, lines: &[Line]) -> fmt::Result {
+fn write(to: &mut String, command: &str, missing: &[String], account: &Account, lines: &[Line]) -> fmt::Result {
     writeln!(to, "\n {}: {}\n", heading(command, account), summary(account, lines))?;
+    missing.iter().try_for_each(|sentence| writeln!(to, " Careful: {sentence}\n"))?;
     if lines.is_empty() {
         return writeln!(to, " {NOTHING}\n");
     }
@@ -44,7 +45,7 @@ fn write(to: &mut String, command: &str, account: &Account, lines: &[Line]) -> f
 
 /// What the output is about.
 pub fn heading(command: &str, account: &Account) -> String {
-    match account.processes.len() {
+    match account.processes.len() + account.dropped.processes {
         0 | 1 => format!("Locks of '{command}'"),
         number => format!("Locks of '{command}' in {number} processes"),
     }
@@ -123,7 +124,7 @@ pub fn name(line: &Line) -> String {
     if line.name.starts_with(kind) { line.name.clone() } else { format!("{} ({kind})", line.name) }
 }
 
-fn frames(to: &mut String, frames: &[String]) -> fmt::Result {
+fn frames(to: &mut String, frames: &[impl fmt::Display]) -> fmt::Result {
     frames.iter().take(MOST_FRAMES).try_for_each(|frame| writeln!(to, "       {frame}"))?;
     if frames.len() > MOST_FRAMES { writeln!(to, "       and {} more", frames.len() - MOST_FRAMES) } else { Ok(()) }
 }

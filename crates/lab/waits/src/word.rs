@@ -3,6 +3,7 @@
 use crate::account::StackId;
 use hdrhistogram::Histogram;
 use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
 
 /// From where a thread waits, and by which operation.
 pub type Place = (StackId, u64);
@@ -17,6 +18,12 @@ pub struct Sum {
 }
 
 impl Sum {
+    /// Adds these waits.
+    pub fn merge(&mut self, more: Sum) {
+        self.waits += more.waits;
+        self.total_ns = self.total_ns.saturating_add(more.total_ns);
+    }
+
     /// Adds a wait.
     pub fn add(&mut self, ns: u64) {
         self.waits += 1;
@@ -46,10 +53,25 @@ pub struct By {
     pub is_across: bool,
 }
 
+/// Most threads of a site or a word that are told apart: a program that makes a thread for each request would fill the memory. At this
+/// number the half with the least time is dropped.
+const MOST_THREADS: usize = 1024;
+
+fn trim<K: Eq + Hash, V>(map: &mut HashMap<K, V>, time: impl Fn(&V) -> u64) {
+    if map.len() < MOST_THREADS {
+        return;
+    }
+    let mut times: Vec<u64> = map.values().map(&time).collect();
+    let median = *times.select_nth_unstable(MOST_THREADS / 2).1;
+    map.retain(|_, value| time(value) > median);
+}
+
 /// Waits from one stack for one word.
 pub struct Site {
     /// All of them.
     pub sum: Sum,
+    /// When the last one ended.
+    pub last_ns: u64,
     /// The longest.
     pub longest_ns: u64,
     /// Their times, within 6 %.
@@ -70,6 +92,7 @@ impl Default for Site {
     fn default() -> Self {
         Self {
             sum: Sum::default(),
+            last_ns: 0,
             longest_ns: 0,
             times: no_times(),
             wakes: 0,
@@ -87,17 +110,21 @@ pub fn no_times() -> Histogram<u32> {
 }
 
 impl Site {
-    fn add(&mut self, tid: u32, ns: u64, end: End) {
+    fn add(&mut self, now: u64, tid: u32, ns: u64, end: End) {
         self.sum.add(ns);
+        self.last_ns = self.last_ns.max(now);
         self.longest_ns = self.longest_ns.max(ns);
         // It grows as needed. Without memory for that the time is missing in p99.
         let _ = self.times.record(ns);
-        self.threads.insert(tid);
+        if self.threads.len() < MOST_THREADS {
+            self.threads.insert(tid);
+        }
         match end {
             End::Woken(waker) => {
                 self.wakes += 1;
                 if let Some(By { tid, stack, is_across }) = waker {
                     self.wakers.entry((tid, stack)).or_default().add(ns);
+                    trim(&mut self.wakers, |sum| sum.total_ns);
                     self.across += u64::from(is_across);
                 }
             }
@@ -155,9 +182,12 @@ impl Word {
             // What it takes the last one to run again is nobody's.
             (self.holder, self.unknown_ns) = (None, 0);
         }
-        self.sites.entry(place).or_default().add(tid, ns, end);
+        self.sites.entry(place).or_default().add(now, tid, ns, end);
         if let End::Woken(_) = end {
             self.taken_from.insert(tid, place.0);
+            if self.taken_from.len() >= MOST_THREADS {
+                self.taken_from.retain(|tid, _| self.held_ns.contains_key(tid));
+            }
         }
     }
 
@@ -177,6 +207,12 @@ impl Word {
     fn held(&mut self, tid: u32, ns: u64) {
         let held = self.held_ns.entry(tid).or_default();
         *held = held.saturating_add(ns);
+        trim(&mut self.held_ns, |ns| *ns);
+    }
+
+    /// Whether threads wait at the moment.
+    pub fn has_waiters(&self) -> bool {
+        self.waiting != 0
     }
 
     /// The lock is held by this thread, and was since the time for which nobody is known.
@@ -230,5 +266,27 @@ mod tests {
         word.wake(1010, 9);
         word.end(1020, 1, HERE, 20, End::Woken(None));
         assert_eq!((word.held_ns[&9], word.busy_ns), (90, 110));
+    }
+
+    #[test]
+    fn of_many_threads_those_with_the_most_time_are_known() {
+        let mut word = Word::default();
+        for number in 0..10 * MOST_THREADS as u64 {
+            let (tid, now) = (100 + number as u32, 100_000 * number);
+            // Thread 7 waits, wakes and holds the lock all the time.
+            for (waiter, waker, ns) in [(tid, 7, 500), (7, tid, number + 1)] {
+                word.begin(now, Some(waker));
+                word.end(now + ns, waiter, HERE, ns, End::Woken(Some(by(waker))));
+            }
+            let site = &word.sites[&HERE];
+            for len in [site.threads.len(), site.wakers.len(), word.held_ns.len(), word.taken_from.len()] {
+                assert!(len <= MOST_THREADS, "{len}");
+            }
+        }
+        let last = 99 + 10 * MOST_THREADS as u32;
+        assert_eq!(word.sites[&HERE].wakers[&(7, STACK)].waits, 10 * MOST_THREADS as u64);
+        assert!(word.held_ns.contains_key(&7) && word.held_ns.contains_key(&last));
+        assert!(word.taken_from.contains_key(&7) && word.sites[&HERE].wakers.contains_key(&(last, STACK)));
+        assert!(!word.held_ns.contains_key(&110));
     }
 }

@@ -8,7 +8,7 @@ mod timeline;
 
 use crate::account::Account;
 use crate::past::Newest;
-use crate::report::{Line, Owner, Site, Waker};
+use crate::report::{self, Line, Owner, Site, Waker};
 use crate::table::{self, time};
 use anyhow::{Context, Result};
 use maud::{Markup, PreEscaped, html};
@@ -113,7 +113,7 @@ fn details(line: &Line) -> Markup {
 fn site(site: &Site) -> Markup {
     html! {
         p { (time(site.total_ns)) " in " (site.waits) " waits at" }
-        pre { (site.stack.join("\n")) }
+        pre { (report::texts(&site.stack).join("\n")) }
         ul { @for one in &site.wakers { li { (waker(one)) } } }
     }
 }
@@ -167,7 +167,7 @@ mod tests {
         let mut lines = report::lines(&account, &mut Names::default());
         let line = &mut lines[0];
         (line.is_lock, line.name) = (true, format!("{EVIL}</style><img src=x>"));
-        line.sites[0].stack = vec![format!("{EVIL} in </title>")];
+        line.sites[0].stack[0].function = Some(format!("{EVIL} in </title>"));
         line.sites[0].wakers[0].stack = vec![EVIL.to_string()];
         line.owners.push(Owner { thread: EVIL.to_string(), held_ns: 7, taken_at: Some(vec![EVIL.to_string()]) });
         let page = text("</title><script>y", &[EVIL.to_string()], &account, &lines, &newest).expect("a page");
