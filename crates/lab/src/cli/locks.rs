@@ -70,8 +70,8 @@ After a program has installed a seccomp filter of its own, nothing more is recor
 Names: a variable's symbol; for other memory, such as the heap, the function in which threads wait for most of the time.
 Functions have file and line if there is debug information: in the file, or in /usr/lib/debug by build ID. Stacks are
 walked by the tables of the program's files (.eh_frame), and by frame pointers where there are none. Code that the
-program has compiled itself is named by /tmp/perf-PID.map, if it writes one (java -XX:+DumpPerfMapAtExit, node
---perf-basic-prof, python -X perf).
+program has compiled itself is named by /tmp/perf-PID.map, if it writes one (java -XX:+UnlockDiagnosticVMOptions
+-XX:+DumpPerfMapAtExit, node --perf-basic-prof, python -X perf).
 
 The owner is the thread that the lock itself names (glibc's mutexes, but for timed locks of them, and the writer of its
 rwlocks), or else the thread that ends the wait. Deadlocks are found by the first alone.

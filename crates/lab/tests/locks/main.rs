@@ -1,6 +1,7 @@
 //! `ufutex locks` on programs in which a culprit was planted.
 #![cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 
+mod languages;
 #[path = "../../../ufutex/tests/common/skipped.rs"]
 mod skipped;
 
