@@ -4,7 +4,10 @@
 #include <string.h>
 #include <time.h>
 
-static pthread_mutex_t orders = PTHREAD_MUTEX_INITIALIZER, prices = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t orders = PTHREAD_MUTEX_INITIALIZER;
+// Declared before it is defined.
+extern pthread_mutex_t prices;
+pthread_mutex_t prices = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t queue = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t arrived = PTHREAD_COND_INITIALIZER;
 static int is_over;

@@ -92,6 +92,13 @@ fn each(command: &[OsString], check: impl Fn(&Value, &str)) {
     }
 }
 
+/// The line of a source that is the first to have this text.
+fn defined_at(file: &str, text: &str) -> Value {
+    let lines = std::fs::read_to_string(source(file)).expect("a source");
+    let before = lines.lines().position(|line| line.contains(text)).expect(text);
+    format!("{file}:{}", before + 1).into()
+}
+
 /// A function whose last act is a call has no frame during that call.
 const GNU: [&str; 7] = ["-g", "-O2", "-fno-optimize-sibling-calls", "-Wall", "-Wextra", "-Werror", "-pthread"];
 
@@ -99,7 +106,7 @@ const GNU: [&str; 7] = ["-g", "-O2", "-fno-optimize-sibling-calls", "-Wall", "-W
 fn culprit_in_c_has_its_name_its_line_and_its_holder() {
     let Some(program) = compiled("cc", &GNU, "culprit.c") else { return };
     each(&program, |first, long| {
-        assert_eq!(name(first), long);
+        assert_eq!((name(first), &first["defined_at"]), (long, &defined_at("culprit.c", &format!("{long} ="))));
         is_held_by_clerk(first, "mutex", &format!("take_{long} at culprit.c:"));
     });
 }
@@ -119,7 +126,9 @@ fn culprit_in_cplusplus_has_its_line_and_its_holder() {
 fn culprit_in_rust_has_its_name_its_line_and_its_holder() {
     let Some(program) = compiled("rustc", &["-g", "-O", "--edition=2024"], "culprit.rs") else { return };
     each(&program, |first, long| {
-        assert_eq!(name(first), format!("culprit::{}", long.to_uppercase()));
+        let variable = long.to_uppercase();
+        assert_eq!(name(first), format!("culprit::{variable}"));
+        assert_eq!(first["defined_at"], defined_at("culprit.rs", &format!("static {variable}:")));
         is_held_by_clerk(first, "mutex", &format!("culprit::take_{long} at culprit.rs:"));
     });
 }
@@ -128,7 +137,7 @@ fn culprit_in_rust_has_its_name_its_line_and_its_holder() {
 fn culprit_in_c_code_of_go_has_its_name_its_line_and_its_holder() {
     let Some(program) = compiled("go", &["build"], "culprit.go") else { return };
     each(&program, |first, long| {
-        assert_eq!(name(first), long);
+        assert_eq!((name(first), &first["defined_at"]), (long, &defined_at("culprit.go", "static pthread_mutex_t")));
         is_held_by_clerk(first, "mutex", &format!("take_{long} at culprit.go:"));
     });
 }

@@ -173,65 +173,8 @@ mod tests {
                 "mutex",
                 "futex_wait",
             ),
-            (
-                &[
-                    ("Unsafe_Park", "libjvm.so"),
-                    ("void java.util.AbstractQueuedSynchronizer$ConditionObject.await()", ""),
-                ],
-                "Java condition",
-                "Unsafe_Park",
-            ),
             (&[("std::sys::futex_wait", "app"), ("std::thread::park", "app"), ("app::f", "app")], "park", "app::f"),
             (&[("syscall", libc), ("mine", "app")], "futex", "mine"),
-            (
-                &[
-                    ("Parker::park", "libjvm.so"),
-                    ("Interpreter", ""),
-                    ("void java.util.X.take()", ""),
-                    ("int A.f(int)", ""),
-                ],
-                "Java's park",
-                "int A.f(int)",
-            ),
-            (
-                &[("ObjectMonitor::EnterI", "libjvm.so"), ("StubRoutines (1)", "")],
-                "Java monitor",
-                "ObjectMonitor::EnterI",
-            ),
-            (
-                &[("os::PlatformEvent::park", "libjvm.so"), ("ObjectMonitor::wait", "libjvm.so")],
-                "Java's Object.wait",
-                "os::PlatformEvent::park",
-            ),
-            (
-                &[("sem_wait", libc), ("PyThread_acquire_lock", "python3"), ("py::f:a.py", "")],
-                "Python lock",
-                "py::f:a.py",
-            ),
-            (
-                &[("pthread_cond_wait", libc), ("rb_native_cond_wait", "ruby"), ("rb_mutex_lock", "ruby")],
-                "Ruby mutex",
-                "rb_mutex_lock",
-            ),
-            (
-                &[
-                    ("pthread_cond_wait", libc),
-                    ("rb_sleep", "ruby"),
-                    ("rb_vm_exec", "ruby"),
-                    ("rb_mutex_synchronize", "ruby"),
-                ],
-                "condition variable",
-                "rb_sleep",
-            ),
-            (
-                &[
-                    ("pthread_mutex_lock", libc),
-                    ("void std::lock<std::mutex, int>(f)", "app"),
-                    ("A::f<int>(B) const", "app"),
-                ],
-                "mutex",
-                "A::f<int>(B) const",
-            ),
             (
                 &[("pthread_cond_timedwait", libc), ("take_gil", "python3"), ("main", "python3")],
                 "Python's GIL",
@@ -250,5 +193,51 @@ mod tests {
             Some("f in libc.so.6"),
             "nothing else"
         );
+    }
+
+    #[test]
+    fn runtime_of_a_language_is_between_its_lock_and_the_program() {
+        let (libc, jvm) = ("libc.so.6", "libjvm.so");
+        let await_in = "void java.util.AbstractQueuedSynchronizer$ConditionObject.await()";
+        for (stack, kind, caller_is) in [
+            (
+                &[("Parker::park", jvm), ("Interpreter", ""), ("void java.util.X.take()", ""), ("int A.f(int)", "")][..],
+                "Java's park",
+                "int A.f(int)",
+            ),
+            (&[("Unsafe_Park", jvm), (await_in, "")], "Java condition", "Unsafe_Park"),
+            (&[("ObjectMonitor::EnterI", jvm), ("StubRoutines (1)", "")], "Java monitor", "ObjectMonitor::EnterI"),
+            (&[("park", jvm), ("ObjectMonitor::wait", jvm), ("void A.f()", "")], "Java's Object.wait", "void A.f()"),
+            (
+                &[("sem_wait", libc), ("PyThread_acquire_lock", "python3"), ("py::f:a.py", "")],
+                "Python lock",
+                "py::f:a.py",
+            ),
+            (&[("pthread_mutex_lock", libc), ("f", "numpy"), ("py::f:a.py", "")], "mutex", "f"),
+            (
+                &[("pthread_cond_wait", libc), ("rb_native_cond_wait", "ruby"), ("rb_mutex_lock", "ruby")],
+                "Ruby mutex",
+                "rb_mutex_lock",
+            ),
+            (
+                &[
+                    ("pthread_cond_wait", libc),
+                    ("sleep", "ruby"),
+                    ("rb_vm_exec", "ruby"),
+                    ("rb_mutex_synchronize", "ruby"),
+                ],
+                "condition variable",
+                "sleep",
+            ),
+            (
+                &[("pthread_mutex_lock", libc), ("void std::lock<std::mutex, int>(f)", ""), ("A::f<int>(B) const", "")],
+                "mutex",
+                "A::f<int>(B) const",
+            ),
+        ] {
+            let frames = frames(stack);
+            assert_eq!(of(&frames, 137).name, kind, "{stack:?}");
+            assert_eq!(caller(&frames).and_then(|frame| frame.function.as_deref()), Some(caller_is), "{stack:?}");
+        }
     }
 }

@@ -7,6 +7,7 @@
 #![cfg_attr(not(test), deny(clippy::print_stderr))]
 
 mod account;
+mod definitions;
 mod files;
 mod folded;
 mod hang;
