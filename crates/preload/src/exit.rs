@@ -212,7 +212,8 @@ fn cpu() -> Cpu {
     Cpu { user: time(usage.ru_utime), system: time(usage.ru_stime) }
 }
 
-fn clock(clock: libc::clockid_t) -> Duration {
+/// The time of a clock.
+pub fn clock(clock: libc::clockid_t) -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: stores into `time`.
     unsafe { raw::own(libc::SYS_clock_gettime, [clock as u64, (&raw mut time) as u64]) };

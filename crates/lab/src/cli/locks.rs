@@ -96,10 +96,10 @@ After a program has installed a seccomp filter of its own, nothing more is recor
 (futex_waitv) counts for the first.
 
 Names: a variable's symbol; for other memory, such as the heap, the function in which threads wait for most of the time.
-Functions have file and line if there is debug information: in the file, or in /usr/lib/debug by build ID. Stacks are
+Both have file and line if there is debug information: in the file, or in /usr/lib/debug by build ID. Stacks are
 walked by the tables of the program's files (.eh_frame), and by frame pointers where there are none. Code that the
-program has compiled itself is named by /tmp/perf-PID.map, if it writes one (java -XX:+DumpPerfMapAtExit, node
---perf-basic-prof, python -X perf).
+program has compiled itself is named by /tmp/perf-PID.map, if it writes one (java -XX:+UnlockDiagnosticVMOptions
+-XX:+DumpPerfMapAtExit, node --perf-basic-prof, python -X perf).
 
 The owner is the thread that the lock itself names (glibc's mutexes, but for timed locks of them, and the writer of its
 rwlocks), or else the thread that ends the wait. Deadlocks are found by the first alone.
@@ -115,13 +115,13 @@ A hang in read or pthread_join alone is not found. SIGTERM, and SIGKILL 2 s late
 ended.
 
 --json, one object per line, locks first: pid, word (address, text; null if the object stands for the words of several
-threads), name, kind, is_lock, waits, total_ns, mean_ns, p99_ns, longest_ns, waiters_most (words of threads: how many
-threads have waited), waiters_mean (while there were any; null for words of threads), wakes, wakes_across_cpus (by a
-thread on another CPU), timeouts, sites [{waits, total_ns, stack [text], wakers [{thread, waits, total_ns, stack}], at
-most 10}], owners [{thread, held_ns (while others waited), taken_at (stack or null)}], at most 10, none for words of
-threads; when the state is printed {deadlock [...]} and {waiting [{pid, thread, waits_for, word, waited_ns, held_by,
-stack}]}.
---json has {dropped {waits, total_ns}} at the end if there were more call sites than --limit.
+threads), name, defined_at (file and line of the variable, or null), kind, is_lock, waits, total_ns, mean_ns, p99_ns,
+longest_ns, waiters_most (words of threads: how many threads have waited), waiters_mean (while there were any; null for
+words of threads), wakes, wakes_across_cpus (by a thread on another CPU), timeouts, sites [{waits, total_ns, stack
+[text], wakers [{thread, waits, total_ns, stack}], at most 10}], owners [{thread, held_ns (while others waited),
+taken_at (stack or null)}], at most 10, none for words of threads; at the end {dropped {waits, total_ns}} if there were
+more call sites than --limit; when the state is printed {deadlock [...]} and {waiting [{pid, thread, waits_for, word,
+waited_ns, held_by, stack}]}.
 --folded and --pprof have the waits for what is no lock too.
 -o FILE.html writes one page, which fetches nothing: the table, with stacks, wakers and owners; a flame graph of the
 time waited; and for each thread a time line of its waits. The time line has the newest 20,000 waits of all threads.

@@ -1,6 +1,7 @@
 //! `ufutex locks` on programs in which a culprit was planted.
 #![cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 
+mod languages;
 #[path = "../../../ufutex/tests/common/skipped.rs"]
 mod skipped;
 mod terminal;
@@ -73,8 +74,9 @@ fn lock_on_the_heap_is_named_by_where_it_is_locked() {
     let name = pool["name"].as_str().expect("a name");
     assert!(name.starts_with("mutex in take at planted.c:"), "{name}");
     assert_eq!((&pool["kind"], &orders["kind"]), (&"mutex".into(), &"mutex".into()));
-    // Six threads hold it for 4 ms by turns, 20 times each; each waits for the others.
-    assert!((1.2e9..4e9).contains(&number(pool, "total_ns")), "{pool}");
+    // Six threads hold it for 4 ms by turns, 20 times each, or longer on a busy machine. Each waits for the others.
+    let waited = number(pool, "total_ns");
+    assert!(waited >= 1.2e9, "{pool}");
     assert_eq!(number(pool, "waiters_most"), 5.0);
     let site = &pool["sites"][0];
     let stack = stack(site);
@@ -84,7 +86,7 @@ fn lock_on_the_heap_is_named_by_where_it_is_locked() {
     let owners = pool["owners"].as_array().expect("owners");
     assert_eq!(owners.len(), 6, "{pool}");
     let held: f64 = owners.iter().map(|owner| number(owner, "held_ns")).sum();
-    assert!((0.4e9..0.8e9).contains(&held), "120 times 4 ms: {pool}");
+    assert!((0.4e9..waited / 2.0).contains(&held), "120 times 4 ms, for which several waited: {pool}");
     for owner in owners {
         let thread = owner["thread"].as_str().expect("a name");
         assert!(
@@ -207,14 +209,13 @@ fn pprof_names_the_culprit_and_its_time() {
     let culprit = top.lines().find(|line| line.ends_with("%  take"));
     // flat, of all, sum of these, cum, of all, name
     let cum = culprit.and_then(|line| line.split_whitespace().nth(3)?.strip_suffix("ns")?.parse::<f64>().ok());
-    assert!(cum.is_some_and(|ns| (1.2e9..4e9).contains(&ns)), "{top}{said}");
+    assert!(cum.is_some_and(|ns| ns >= 1.2e9), "{top}{said}");
     // The line that says what is in the file: of the waits that pprof adds up.
     let line = text(&output.stderr);
-    let (sum, rest) =
-        line.split_once(" s, first lock: mutex in take at planted.c:").unwrap_or_else(|| panic!("{line}"));
+    let (sum, rest) = line.split_once(", first lock: mutex in take at planted.c:").unwrap_or_else(|| panic!("{line}"));
     assert!(rest.ends_with(&format!("; the report is in {}\n", file.display())), "{line}");
-    let seconds: f64 =
-        sum.rsplit(' ').next().and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{line}"));
+    let sum = sum.split_once(" waits of ").and_then(|(_, rest)| rest.split_once(" s for "));
+    let seconds: f64 = sum.and_then(|(seconds, _)| seconds.parse().ok()).unwrap_or_else(|| panic!("{line}"));
     let all = top.lines().find_map(|line| line.split_once("% of ")?.1.strip_suffix("ns total")?.parse::<f64>().ok());
     let ratio = all.unwrap_or_else(|| panic!("{top}")) / 1e9 / seconds;
     assert!((0.99..1.01).contains(&ratio), "{line}{top}");
@@ -253,7 +254,7 @@ fn more_words_than_the_limit_are_counted_and_take_no_memory() {
     assert!((1.0..=200.0).contains(&kept), "each word has one site with one wait: {kept}");
     assert_eq!(kept + number(dropped, "waits"), 40_000.0, "{said}");
     assert!(number(dropped, "total_ns") > 0.0, "{dropped}");
-    assert!(said.contains(&format!("{} waits of ", dropped["waits"])) && said.contains("--limit"), "{said}");
+    assert!(said.contains(&format!("{} more waits of ", dropped["waits"])) && said.contains("--limit"), "{said}");
     let (objects, said, few_kib) = visited("few", "400");
     assert!(objects.len() == 400 && objects.iter().all(|word| word["dropped"].is_null()), "{objects:?}");
     assert!(!said.contains("--limit"), "{said}");

@@ -18,6 +18,7 @@ pub fn line(line: &Line) -> Value {
         "pid": line.pid,
         "word": (line.address != 0).then(|| format!("{:#x}", line.address)),
         "name": line.name,
+        "defined_at": line.defined_at,
         "kind": line.kind.name,
         "is_lock": line.is_lock,
         "waits": line.waits,

@@ -36,9 +36,10 @@ const MUTEX: Kind = kind("mutex", Some(true));
 
 /// Parts of functions' names, and the kind. The first that fits counts, so that what uses a condition variable of glibc comes
 /// before the condition variable.
-const KINDS: [(&[&str], Kind); 17] = [
+const KINDS: [(&[&str], Kind); 24] = [
     (&["take_gil"], kind("Python's GIL", Some(true))),
     (&["PyThread_acquire_lock", "PyMutex_Lock", "_PyMutex", "PySemaphore", "_PyParkingLot"], kind("Python lock", None)),
+    (&["rb_mutex_lock", "rb_mutex_synchronize", "do_mutex_lock"], of_thread("Ruby mutex", Some(true))),
     (
         &["rb_native_mutex", "thread_sched_wait", "thread_sched_to_running", "gvl_acquire"],
         kind("Ruby's GVL", Some(true)),
@@ -47,9 +48,21 @@ const KINDS: [(&[&str], Kind); 17] = [
         &["caml_thread_leave_blocking", "caml_acquire_domain_lock", "st_masterlock_acquire"],
         kind("OCaml's master lock", Some(true)),
     ),
+    (
+        &["AbstractQueuedSynchronizer$ConditionObject", "ForkJoinPool.managedBlock", "ForkJoinPool.unmanagedBlock"],
+        of_thread("Java condition", Some(false)),
+    ),
     (&["Unsafe_Park", "Parker::park"], of_thread("Java's park", None)),
+    // After Object.wait() a thread enters the monitor again.
+    (&["ObjectMonitor::EnterI", "ObjectMonitor::ReenterI"], of_thread("Java monitor", Some(true))),
+    (&["ObjectMonitor::wait"], of_thread("Java's Object.wait", Some(false))),
+    (&["JavaThread::sleep"], of_thread("Java's Thread.sleep", Some(false))),
+    (&["Monitor::wait"], of_thread("JVM's monitor", Some(false))),
     (&["ObjectMonitor", "PlatformMonitor", "PlatformMutex", "PlatformEvent"], of_thread("Java monitor", None)),
-    (&["runtime.futex"], of_thread("Go's park", None)),
+    // Its threads sleep until there is a goroutine to run. A goroutine that waits is no thread that waits.
+    (&["runtime.futex"], of_thread("Go's park", Some(false))),
+    // MariaDB's and MySQL's, for tables and for GET_LOCK(). Its waiters sleep in a condition variable of their own.
+    (&["MDL_wait::"], of_thread("metadata lock", Some(true))),
     (&["pthread_cond_"], CONDITION),
     (&["pthread_mutex_", "lll_lock"], MUTEX),
     (&["pthread_rwlock_"], kind("rwlock", Some(true))),
@@ -63,7 +76,7 @@ const KINDS: [(&[&str], Kind); 17] = [
 ];
 
 /// Prefixes of functions' names through which programs reach the kinds above: not where a program locks.
-const BETWEEN: [&str; 14] = [
+const BETWEEN: [&str; 21] = [
     "std::",
     "core::",
     "alloc::",
@@ -78,6 +91,14 @@ const BETWEEN: [&str; 14] = [
     "__lll",
     "java.",
     "jdk.",
+    // Java's own code in a map for perf(1).
+    "Interpreter",
+    "StubRoutines",
+    "monitorenter_",
+    "_complete_monitor_locking",
+    "caml_",
+    "rb_native_",
+    "MDL_",
 ];
 /// Libraries whose frames are not where a program locks.
 const LIBRARIES: [&str; 6] =
@@ -85,7 +106,9 @@ const LIBRARIES: [&str; 6] =
 
 /// The kind, by the frames of a wait and its operation.
 pub fn of(frames: &[Frame], operation: u64) -> Kind {
-    let names: Vec<&str> = frames.iter().take(12).filter_map(|frame| frame.function.as_deref()).collect();
+    let names = frames.iter().take(12).filter_map(|frame| frame.function.as_deref());
+    // Outside of Ruby's interpreter are the locks that the thread holds.
+    let names: Vec<&str> = names.take_while(|name| *name != "rb_vm_exec").collect();
     let fits = |parts: &[&str]| names.iter().any(|name| parts.iter().any(|part| name.contains(part)));
     let mut fitting = KINDS.iter().filter(|(parts, _)| fits(parts)).map(|(_, kind)| *kind);
     match fitting.next() {
@@ -100,10 +123,25 @@ pub fn of(frames: &[Frame], operation: u64) -> Kind {
 pub fn caller(frames: &[Frame]) -> Option<&Frame> {
     let is_between = |frame: &&Frame| {
         let in_library = frame.module.as_deref().is_some_and(|module| LIBRARIES.contains(&module));
-        let between = |name: &String| BETWEEN.iter().any(|part| name.trim_start_matches('<').starts_with(part));
-        in_library || frame.function.as_ref().is_some_and(between)
+        let begins = |name: &str| BETWEEN.iter().any(|part| name.starts_with(part));
+        let between = |name: &String| begins(name) || begins(without_type(name));
+        let in_ruby = || frame.module.as_ref().is_some_and(|module| module.starts_with("libruby"));
+        in_library || frame.function.as_ref().map_or_else(in_ruby, between)
     };
-    frames.iter().find(|frame| !is_between(frame)).or(frames.first())
+    let is_in_libc = |frame: &&Frame| frame.module.as_deref().is_some_and(|module| LIBRARIES[..2].contains(&module));
+    let first = frames.iter().find(|frame| !is_in_libc(frame));
+    let has = |frame: &Frame, part: &str| frame.function.as_ref().is_some_and(|name| name.contains(part));
+    // Functions of Python itself lie between its lock and the program's function, if that has a name.
+    let python = first.filter(|first| has(first, "Py")).and_then(|_| frames.iter().find(|frame| has(frame, "py::")));
+    python.or_else(|| frames.iter().find(|frame| !is_between(frame))).or(first).or(frames.first())
+}
+
+/// The function's name without the type that it returns, which functions of Java and of C++'s templates have, or the `<` of Rust.
+fn without_type(name: &str) -> &str {
+    match name.split_once(' ') {
+        Some((first, rest)) if !first.contains(['<', '(']) => rest,
+        _ => name.trim_start_matches('<'),
+    }
 }
 
 #[cfg(test)]
@@ -156,5 +194,51 @@ mod tests {
             Some("f in libc.so.6"),
             "nothing else"
         );
+    }
+
+    #[test]
+    fn runtime_of_a_language_is_between_its_lock_and_the_program() {
+        let (libc, jvm) = ("libc.so.6", "libjvm.so");
+        let await_in = "void java.util.AbstractQueuedSynchronizer$ConditionObject.await()";
+        for (stack, kind, caller_is) in [
+            (
+                &[("Parker::park", jvm), ("Interpreter", ""), ("void java.util.X.take()", ""), ("int A.f(int)", "")][..],
+                "Java's park",
+                "int A.f(int)",
+            ),
+            (&[("Unsafe_Park", jvm), (await_in, "")], "Java condition", "Unsafe_Park"),
+            (&[("ObjectMonitor::EnterI", jvm), ("StubRoutines (1)", "")], "Java monitor", "ObjectMonitor::EnterI"),
+            (&[("park", jvm), ("ObjectMonitor::wait", jvm), ("void A.f()", "")], "Java's Object.wait", "void A.f()"),
+            (
+                &[("sem_wait", libc), ("PyThread_acquire_lock", "python3"), ("py::f:a.py", "")],
+                "Python lock",
+                "py::f:a.py",
+            ),
+            (&[("pthread_mutex_lock", libc), ("f", "numpy"), ("py::f:a.py", "")], "mutex", "f"),
+            (
+                &[("pthread_cond_wait", libc), ("rb_native_cond_wait", "ruby"), ("rb_mutex_lock", "ruby")],
+                "Ruby mutex",
+                "rb_mutex_lock",
+            ),
+            (
+                &[
+                    ("pthread_cond_wait", libc),
+                    ("sleep", "ruby"),
+                    ("rb_vm_exec", "ruby"),
+                    ("rb_mutex_synchronize", "ruby"),
+                ],
+                "condition variable",
+                "sleep",
+            ),
+            (
+                &[("pthread_mutex_lock", libc), ("void std::lock<std::mutex, int>(f)", ""), ("A::f<int>(B) const", "")],
+                "mutex",
+                "A::f<int>(B) const",
+            ),
+        ] {
+            let frames = frames(stack);
+            assert_eq!(of(&frames, 137).name, kind, "{stack:?}");
+            assert_eq!(caller(&frames).and_then(|frame| frame.function.as_deref()), Some(caller_is), "{stack:?}");
+        }
     }
 }

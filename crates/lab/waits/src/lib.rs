@@ -8,6 +8,7 @@
 #![cfg_attr(not(test), deny(clippy::print_stderr))]
 
 mod account;
+mod definitions;
 mod files;
 mod folded;
 mod hang;

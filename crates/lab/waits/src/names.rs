@@ -1,9 +1,11 @@
 //! Names of addresses: functions, with file and line and inlined functions where there is debug information, and variables.
 
 use crate::account::{Mapped, Process};
+use crate::definitions;
 use addr2line::Loader;
 use object::{Object, ObjectSegment, ReadCache};
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
@@ -59,6 +61,10 @@ struct Module {
     symbols: Loader,
     /// The separate file with its debug information.
     debug: Option<Loader>,
+    /// The file that has debug information, if any has.
+    described_by: PathBuf,
+    /// Files and lines of its variables by address. Read when they are wanted: it may take seconds.
+    definitions: OnceCell<HashMap<u64, (String, u32)>>,
 }
 
 impl Module {
@@ -74,9 +80,11 @@ impl Module {
         let end = object.segments().map(|segment| segment.address().saturating_add(segment.size())).max()?;
         let build_id = object.build_id().ok().flatten().map(<[u8]>::to_vec);
         let symbols = Loader::new(path).ok()?;
-        let debug = build_id.and_then(|id| Loader::new(debug_file(&id)?).ok());
+        let separate = build_id.and_then(|id| debug_file(&id));
+        let debug = separate.as_ref().and_then(|file| Loader::new(file).ok());
+        let described_by = separate.unwrap_or_else(|| path.to_path_buf());
         let name = printable(&path.file_name()?.to_string_lossy());
-        Some(Self { name, first, end, symbols, debug })
+        Some(Self { name, first, end, symbols, debug, described_by, definitions: OnceCell::new() })
     }
 
     /// The functions at an address, the innermost first.
@@ -208,6 +216,16 @@ impl Names {
             Some((name, begin)) => Variable { name, offset: address - begin },
             None => Variable { name: module.name.clone(), offset: address },
         })
+    }
+}
+
+impl Names {
+    /// File and line where the variable at an address is defined. `None` without debug information.
+    pub fn definition(&mut self, process: &Process, at: u64) -> Option<String> {
+        let (module, address) = self.module(process, at)?;
+        let (_, begin) = module.symbol(address)?;
+        let (file, line) = module.definitions.get_or_init(|| definitions::of(&module.described_by)).get(&begin)?;
+        Some(printable(&format!("{file}:{line}")))
     }
 }
 

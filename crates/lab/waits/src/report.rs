@@ -17,6 +17,8 @@ pub struct Line {
     pub address: u64,
     /// The variable, or its kind and where it is locked.
     pub name: String,
+    /// File and line of the variable's definition, if it is one with debug information.
+    pub defined_at: Option<String>,
     /// What it is.
     pub kind: Kind,
     /// Threads wait for each other, and not for something to happen.
@@ -160,6 +162,7 @@ fn line(account: &Account, names: &mut Names, (number, process): (usize, &Proces
     }
     let mut held: Vec<_> = held.into_iter().filter(|(_, ns)| *ns != 0).collect();
     held.sort_by_key(|(_, ns)| Reverse(*ns));
+    let defined_at = if let [(address, _)] = words[..] { names.definition(process, address) } else { None };
     let mut frames = |id: StackId| names.stack(number, process, account.stack(id));
     let owners = held.iter().take(MOST).map(|(tid, ns)| {
         let taken_from = words.iter().find_map(|(_, word)| word.taken_from.get(tid));
@@ -174,6 +177,7 @@ fn line(account: &Account, names: &mut Names, (number, process): (usize, &Proces
         // Of several words there is no one address.
         address: if let [(address, _)] = words[..] { address } else { 0 },
         name,
+        defined_at,
         kind,
         is_lock: kind.is_lock.unwrap_or(passed_on * 2 > wakes),
         waits,

@@ -118,10 +118,11 @@ fn details(to: &mut String, line: &Line) -> fmt::Result {
     Ok(())
 }
 
-/// The word's name, with its kind if the name does not say it.
+/// The word's name, with its kind if the name does not say it, and the place of a variable.
 pub fn name(line: &Line) -> String {
     let kind = line.kind.name;
-    if line.name.starts_with(kind) { line.name.clone() } else { format!("{} ({kind})", line.name) }
+    let place = line.defined_at.as_ref().map(|place| format!(" at {place}")).unwrap_or_default();
+    if line.name.starts_with(kind) { line.name.clone() } else { format!("{} ({kind}){place}", line.name) }
 }
 
 fn frames(to: &mut String, frames: &[impl fmt::Display]) -> fmt::Result {

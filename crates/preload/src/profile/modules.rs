@@ -15,13 +15,13 @@ use ufutex_program::ring::{Kind, MOST_WORDS, Ring};
 
 use crate::memory::{self, Native};
 use crate::process::SpinLock;
-use crate::{file, gate, raw};
+use crate::{exit, file, gate, raw};
 
 /// Least time between two readings of the mappings, in nanoseconds.
 const READ_FROM: u64 = 5_000_000;
 /// The first walk after this time reads the mappings again: another file may be where one was unmapped.
 const READ_BY: u64 = 1_000_000_000;
-/// Reading the mappings takes at most 1/`SHARE` of the time.
+/// Reading the mappings takes at most 1/`SHARE` of a CPU's time.
 const SHARE: u64 = 32;
 /// How often a thread that needs the newest mappings asks whether another one has read them.
 const ROUNDS: u32 = 1000;
@@ -96,8 +96,11 @@ impl Modules {
         // SAFETY: as above.
         let newest = unsafe { &mut **newest };
         if now >= if is_known { newest.read_by } else { newest.read_from } {
+            // Without the time in which other threads had the CPU: code that is mapped meanwhile would be unknown for long.
+            let spent = || exit::clock(libc::CLOCK_THREAD_CPUTIME_ID);
+            let before = spent();
             newest.known.read(ring);
-            let took = super::now().saturating_sub(now);
+            let took = u64::try_from(spent().saturating_sub(before).as_nanos()).unwrap_or(u64::MAX / SHARE);
             newest.read_from = now + READ_FROM.max(SHARE * took);
             newest.read_by = now + READ_BY.max(SHARE * took);
         }
