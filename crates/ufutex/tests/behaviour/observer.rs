@@ -303,6 +303,18 @@ fn wait_for_a_lock_is_told_and_names_the_one_that_unlocked_it() {
     assert_eq!(notes.take(), [Ended(number, at(&lock), WaitEnd::Woken(0))]);
 }
 
+fn wait_that_would_be_a_deadlock_is_not_told() {
+    let (domain, notes) = observed();
+    let [first, second] = words();
+    let [a, b] = [1, 2].map(|tid| domain.task(tid).expect("the number is free"));
+    assert_eq!((domain.lock_pi(&first, &a), domain.lock_pi(&second, &b)), (Ok(()), Ok(())));
+    let mut wait = pin!(domain.lock_pi_async(&second, &a, &PLAINLY));
+    assert!(poll(wait.as_mut()).is_pending());
+    notes.begun(at(&second));
+    assert_eq!(domain.lock_pi(&first, &b), Err(Error::Deadlock));
+    assert_eq!(notes.take(), []);
+}
+
 fn requeue_to_a_lock_is_told() {
     let (domain, notes) = observed();
     let [condition, lock] = words();
@@ -525,6 +537,7 @@ on_domains![
     requeue_is_told_and_moves_the_wait,
     each_word_of_a_wait_for_several_is_told,
     wait_for_a_lock_is_told_and_names_the_one_that_unlocked_it,
+    wait_that_would_be_a_deadlock_is_not_told,
     requeue_to_a_lock_is_told,
     nothing_is_told_of_what_finds_no_waiter_nor_of_other_domains,
     wake_of_more_waiters_than_fit_a_piece_is_told_once,
