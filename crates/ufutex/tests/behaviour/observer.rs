@@ -470,7 +470,7 @@ impl Observer for WakesMore<'_> {
 }
 
 fn observer_may_use_the_engine() {
-    let words: [&'static AtomicU32; 2] = words().map(|word| forever(word));
+    let words: [&'static AtomicU32; 2] = words().map(forever);
     let observer = forever(WakesMore { domain: OnceLock::new(), words });
     let domain = forever(Domain::with_options(&system(), DomainOptions::new().observer(observer)));
     observer.domain.set(domain).expect("set once");
