@@ -31,7 +31,7 @@
 //! | own locks that boost, be interrupted, leave robust lists | [`Task`], [`PidNamespace`], module [`pi`] |
 //! | have the POSIX timers of a process | [`timer::Timers`], expired by the system's [`driver`](System::driver) |
 //! | run WebAssembly's waits and notifies | module [`wasm`] |
-//! | see what happens | [`Domain::counters`], [`Domain::who_waits`], static probes (feature `probes`); [`observe`] |
+//! | see what happens | [`Domain::counters`], [`Domain::who_waits`], [`DomainOptions::observer`], static probes (feature `probes`); [`observe`] |
 //!
 //! All kinds of waiters share the same queues.
 //!
@@ -145,9 +145,10 @@ pub mod pi {
     pub use crate::futex::priority::Priority;
 }
 
-/// Counters and lists of waiters, as [`Domain::counters`], [`Domain::who_waits`] and [`System::who_waits`] return them.
+/// Counters, lists of waiters, and an observer: [`Domain::counters`], [`Domain::who_waits`], [`DomainOptions::observer`].
 pub mod observe {
     pub use crate::futex::counters::Counters;
+    pub use crate::futex::observer::{Observer, WaitEnd};
     pub use crate::futex::who_waits::{WaitedWord, WhoWaits};
 }
 

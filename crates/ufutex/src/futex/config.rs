@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use super::observer::Observer;
 use super::pi::PiSettings;
 use crate::error::Error;
 use crate::expiry::Clocks;
@@ -169,6 +170,7 @@ pub struct DomainOptions {
     /// `None` means that [`SystemConfig::max_domain_table_bytes`] applies.
     pub(crate) max_table_bytes: Option<usize>,
     pub(crate) spin: Duration,
+    pub(crate) observer: Option<&'static dyn Observer>,
 }
 
 default_is_new!(DomainOptions);
@@ -185,6 +187,7 @@ impl DomainOptions {
             max_waiters: 1 << 24,
             max_table_bytes: None,
             spin: Duration::ZERO,
+            observer: None,
         }
     }
 
@@ -201,6 +204,19 @@ impl DomainOptions {
         /// nanoseconds. If memory for a counter per CPU is refused, all CPUs share one. If that is refused too, nothing is
         /// counted, and each operation asks again.
         counters: bool => counters;
+
+        /// Is told of each wait that is queued, and of each wake and requeue that finds a waiter. Default: none.
+        ///
+        /// ```
+        /// use ufutex::{Address, At, DomainOptions, observe::Observer};
+        /// #[derive(Debug)]
+        /// struct Print;
+        /// impl Observer for Print {
+        ///     fn woke(&self, word: At<Address>, count: usize) { println!("{word:?}: {count} woken") }
+        /// }
+        /// let options = DomainOptions::new().observer(&Print);
+        /// ```
+        observer: &'static dyn Observer => Some(observer);
 
         /// How long a waiting thread may spin before it sleeps. Zero by default: it sleeps at once. A longer time than 4.29 s counts as 4.29 s.
         ///

@@ -4,6 +4,7 @@
 //! sends them to a function that is not inlined, which counts in the cache line that the thread's hint selects.
 
 use alloc::vec::Vec;
+use core::ptr::NonNull;
 
 use super::domain::Domain;
 use super::place::Place;
@@ -221,7 +222,7 @@ impl Domain {
     }
 
     #[inline(always)]
-    pub(super) fn note_wake(&self, address: u64, woken: usize) {
+    pub(super) fn note_wake(&self, place: &Place, woken: usize) {
         self.count(move |c| {
             if woken == 0 {
                 c.empty_wakes.add(1);
@@ -231,7 +232,8 @@ impl Domain {
             }
         });
         if woken > 0 {
-            probe!(wake, address, woken);
+            probe!(wake, place.address, woken);
+            self.observe(|observer| observer.woke(self.key(place).word(), woken));
         }
     }
 
@@ -247,9 +249,12 @@ impl Domain {
         Err(Error::NoMemory)
     }
 
-    pub(super) fn note_queued(&self, place: &Place) {
+    /// As `note_waiter`, for a waiter that has been queued, whose entry is at this address.
+    pub(super) fn note_queued<E>(&self, place: &Place, entry: NonNull<E>, new_chain: Option<u32>) {
         self.count(|c| c.waits.add(1));
         probe!(wait_begin, place.address, place.hash);
+        self.observe(|observer| observer.wait_began(entry.addr().get(), self.key(place).word()));
+        self.note_waiter(new_chain, place);
     }
 
     pub(super) fn dismiss_waiter(&self) {

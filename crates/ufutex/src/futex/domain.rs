@@ -3,6 +3,7 @@
 use super::config::DomainOptions;
 use super::counters::Counting;
 use super::namespace::{Namespace, PidNamespace, leak_if_abandoned};
+use super::observer::Observer;
 use super::place::{Place, private_space};
 use super::slots::Control;
 use super::spin::Spins;
@@ -34,13 +35,14 @@ pub struct Domain {
     pub(super) wait_path: WaitPath,
     /// 1 when the domain has found that its system has one node.
     pub(super) has_one_node: AtomicU8,
+    /// [`DomainOptions::spin`], in nanoseconds. 0: no wait for a word spins.
+    pub(super) longest_spin: u32,
     pub(super) tables: Tables,
     pub(super) counting: Counting,
     /// Made for the first wait that may spin.
     pub(super) spins: Lazy<Spins>,
-    /// [`DomainOptions::spin`], in nanoseconds. 0: no wait for a word spins.
-    pub(super) longest_spin: u32,
     pub(super) policy: Policy,
+    pub(super) observer: Option<&'static dyn Observer>,
     // These two are last, so that the namespace's tables outlive the rest.
     pub(super) namespace: Counted<Namespace>,
     pub(crate) system: System,
@@ -131,6 +133,7 @@ impl Domain {
             spins: Lazy::new(),
             longest_spin: u32::try_from(options.spin.as_nanos()).unwrap_or(u32::MAX),
             policy: options.policy,
+            observer: options.observer,
             namespace: namespace.inner.clone(),
             system: system.clone(),
         }
@@ -213,7 +216,7 @@ impl Domain {
         }
     }
 
-    /// Called when a waiter has been queued, with nothing locked. `new_chain` is its bucket's number of keys if its key is new.
+    /// Called when a waiter has been queued or moved, with nothing locked. `new_chain` is its bucket's number of keys if its key is new.
     pub(super) fn note_waiter(&self, new_chain: Option<u32>, place: &Place) {
         if let Some(keys) = new_chain {
             self.note_keys(keys, place);

@@ -22,6 +22,8 @@ pub(crate) struct Entry {
     pub(crate) signal: Signal,
     /// When the waiter joined its present queue, or when a wake took it. Guarded as the bitset is.
     since: UnsafeCell<Moment>,
+    /// What `Observer::caller` returned to the wake that took the entry. Guarded as the bitset is.
+    pub(crate) caller: UnsafeCell<u64>,
 }
 
 /// A moment in the life of a system: how many operations in pieces had begun, plus how many waiters with a real-time
@@ -45,7 +47,7 @@ impl Entry {
         since: Moment,
     ) -> Self {
         signal.bitset = UnsafeCell::new(bitset);
-        Self { node: Node::new(key, hash, priority), signal, since: UnsafeCell::new(since) }
+        Self { node: Node::new(key, hash, priority), signal, since: UnsafeCell::new(since), caller: UnsafeCell::new(0) }
     }
 
     pub(crate) fn marker(key: TableKey, hash: u32) -> Self {
@@ -99,7 +101,7 @@ impl Domain {
         began: Option<Moment>,
     ) -> impl Fn(NonNull<Node>) -> Pick + use<> {
         let (began, now) = (began.unwrap_or(Moment::END), self.system.now());
-        let pass_on = (count < ALL).then_some(mask);
+        let (pass_on, caller) = ((count < ALL).then_some(mask), self.observe(|observer| observer.caller()));
         move |node| {
             // SAFETY: every queued node is the first field of an entry, which the bucket's lock guards during the walk.
             let entry = unsafe { node.cast::<Entry>().as_ref() };
@@ -112,6 +114,7 @@ impl Domain {
                     unsafe {
                         *bitset = pass_on;
                         entry.set_since(began.min(now));
+                        entry.caller.with_mut(|c| *c = caller);
                     }
                     Pick::Take
                 }
@@ -244,10 +247,6 @@ impl PendingWakes {
         self.count = kept;
     }
 
-    fn end(&self) -> usize {
-        if self.count < BATCH { self.count } else { BATCH + self.more.len() }
-    }
-
     fn at(&mut self, index: usize) -> Option<&mut PendingWake> {
         if index < self.count { Some(&mut self.few[index]) } else { self.more.get_mut(index.checked_sub(BATCH)?) }
     }
@@ -263,7 +262,7 @@ impl PendingWakes {
             if there.is_some_and(|there| there.join(members)) {
                 return core::mem::forget(pending); // the element that is there does its work
             }
-            members.set_index(self.end());
+            members.set_index(if self.count < BATCH { self.count } else { BATCH + self.more.len() });
         }
         match self.few.get_mut(self.count) {
             Some(slot) => {

@@ -6,7 +6,7 @@ use core::task::Poll;
 use super::domain::Domain;
 use super::interrupt::Interrupt;
 use super::key::Target;
-use super::operation::{Cause, Operation, POLLED_AFTER_END, PollReceiver, WaitFuture, block_on};
+use super::operation::{Cause, Operation, POLLED_AFTER_END, PollReceiver, WaitEnd, WaitFuture, block_on};
 use super::spin::MaySpin;
 use super::wait::WaitOptions;
 use super::waiter::Waiter;
@@ -105,7 +105,7 @@ impl<'d, T: Target> Operation<'d> for WaitOperation<'d, T> {
 
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<(), Error> {
         match &self.state {
-            WaitState::Begun(waiter) if !waiter.give_up() => Ok(()),
+            WaitState::Begun(waiter) if !waiter.give_up(WaitEnd::Ended(cause)) => Ok(()),
             _ => Err(cause.into()),
         }
     }

@@ -336,7 +336,7 @@ impl<M: UserMemory + ?Sized> Target for GuestWord<'_, M> {
 /// assert_eq!(domain.wake(At::object(&word, id, 64), 1), 0);
 /// assert_eq!(domain.wake(At::new(&word, Scope::AddressSpace), 1), 0);
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct At<T> {
     target: T,
     scope: Scope,

@@ -21,6 +21,7 @@ pub(crate) mod operation;
 pub(crate) mod spin;
 
 pub(crate) mod counters;
+pub(crate) mod observer;
 pub(crate) mod slots;
 pub(crate) mod who_waits;
 

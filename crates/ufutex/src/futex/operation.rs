@@ -9,6 +9,7 @@ use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 
 use super::domain::Domain;
+pub use super::observer::WaitEnd;
 use super::spin::MaySpin;
 use crate::error::Error;
 use crate::expiry::sleep::Sleep;

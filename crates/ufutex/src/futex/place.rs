@@ -1,7 +1,7 @@
 //! Where the waiters of a word are queued: the word's address, space and hash, and the bucket that follows from them.
 
 use super::domain::Domain;
-use super::key::Key;
+use super::key::{Address, At, Key};
 use crate::sync::Ordering;
 use crate::sys::mem::{ObjectId, Scope};
 use crate::table::Table;
@@ -39,6 +39,13 @@ pub(super) fn scope_of(key: TableKey) -> Scope {
             ObjectId::new(key.space >> 2).map_or(Scope::AddressSpace, |id| Scope::Object { id, offset: key.address })
         }
         _ => Scope::Private,
+    }
+}
+
+impl TableKey {
+    /// The word, as an embedder's key.
+    pub(super) fn word(self) -> At<Address> {
+        At::new(Address::at(self.address), scope_of(self))
     }
 }
 

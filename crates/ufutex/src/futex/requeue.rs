@@ -147,7 +147,7 @@ impl Domain {
         if requeuing.met_lock_waiter { Err(Error::Invalid) } else { Ok(requeuing.done) }
     }
 
-    pub(super) fn note_requeue(&self, from: &Place, to: &Place, Requeued { woken, requeued }: Requeued) {
+    pub(super) fn note_requeue(&self, from: &Place, to: &Place, done @ Requeued { woken, requeued }: Requeued) {
         if woken + requeued == 0 {
             return;
         }
@@ -157,6 +157,7 @@ impl Domain {
             c.requeued.add(requeued as u64);
         });
         probe!(requeue, from.address, to.address, woken, requeued);
+        self.observe(|observer| observer.requeued(self.key(from).word(), self.key(to).word(), done));
     }
 }
 
@@ -223,7 +224,6 @@ impl Requeuing<'_> {
                 let new_chain = unsafe {
                     pair.first().take_to(node, self.keys[1], target.hash);
                     entry.set_since(self.domain.system.joins(entry.node.priority()));
-
                     pair.second().insert(node)
                 };
                 self.new_chain = self.new_chain.or(new_chain);

@@ -7,7 +7,7 @@ use core::task::Poll;
 
 use super::domain::Domain;
 use super::key::Target;
-use super::operation::{Cause, Operation, PollReceiver, WaitFuture, block_on};
+use super::operation::{Cause, Operation, PollReceiver, WaitEnd, WaitFuture, block_on};
 use super::spin::MaySpin;
 use super::wait::WaitOptions;
 use super::waiter::Waiter;
@@ -89,7 +89,7 @@ impl<'d, T: Target, A: AsRef<[(T, T::Value)]>> Operation<'d> for WaitAnyOperatio
         if this.waiters.is_empty() {
             return match this.begin(receiver) {
                 Ok(()) => Poll::Pending,
-                Err(error) => Poll::Ready(this.leave().ok_or(error)),
+                Err(error) => Poll::Ready(this.leave(WaitEnd::Cancelled).ok_or(error)),
             };
         }
         // Gives each waiter the task's new waker, up to the first waiter that has been woken.
@@ -97,7 +97,7 @@ impl<'d, T: Target, A: AsRef<[(T, T::Value)]>> Operation<'d> for WaitAnyOperatio
             return Poll::Pending;
         }
         // One waiter was taken, so a wake has counted this wait.
-        Poll::Ready(this.leave().ok_or(Error::Again))
+        Poll::Ready(this.leave(WaitEnd::Cancelled).ok_or(Error::Again))
     }
 
     fn may_spin(self: Pin<&mut Self>) -> Option<MaySpin<'_>> {
@@ -109,7 +109,7 @@ impl<'d, T: Target, A: AsRef<[(T, T::Value)]>> Operation<'d> for WaitAnyOperatio
 
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<usize, Error> {
         // SAFETY: as in `poll_for`.
-        unsafe { self.get_unchecked_mut() }.leave().ok_or(cause.into())
+        unsafe { self.get_unchecked_mut() }.leave(WaitEnd::Ended(cause)).ok_or(cause.into())
     }
 }
 
@@ -140,7 +140,7 @@ impl<'d, T: Target, A: AsRef<[(T, T::Value)]>> WaitAnyOperation<'d, T, A> {
     }
 
     /// The index of the last waiter that was woken.
-    fn leave(&mut self) -> Option<usize> {
-        self.waiters.iter().enumerate().fold(None, |woken, (i, waiter)| if waiter.give_up() { woken } else { Some(i) })
+    fn leave(&mut self, end: WaitEnd) -> Option<usize> {
+        self.waiters.iter().enumerate().fold(None, |woken, (i, each)| if each.give_up(end) { woken } else { Some(i) })
     }
 }

@@ -10,7 +10,7 @@ use core::task::Waker;
 use super::domain::Domain;
 use super::entry::Entry;
 use super::key::Target;
-use super::operation::PollReceiver;
+use super::operation::{Cause, PollReceiver, WaitEnd};
 use super::place::Place;
 use super::spin::MaySpin;
 use super::wait::WaitOptions;
@@ -70,14 +70,22 @@ impl<'d, E> WaiterSlot<'d, E> {
         self.address()
     }
 
-    /// Makes the slot idle. The caller knows that no other thread can reach the entry any more. `end` is for a probe: the
-    /// [`Entry`], and whether it was woken.
-    pub fn release(&self, end: impl Fn(&E) -> (&Entry, bool)) {
+    /// Makes the slot idle. The caller knows that no other thread can reach the entry any more. `end` is how the wait ended, if
+    /// it was not woken; `None` if it never began. `of` returns the [`Entry`], and whether it was woken.
+    pub fn release(&self, end: Option<WaitEnd>, of: impl Fn(&E) -> (&Entry, bool)) {
         let Some((domain, entry)) = self.busy() else { return };
         self.domain.set(None);
         domain.dismiss_waiter();
-        // SAFETY: no other thread reaches the entry any more.
-        probe!(wait_end, unsafe { end(entry).0.node.key() }.0.address, end(entry).1);
+        if let Some(end) = end {
+            // SAFETY: no other thread reaches the entry any more.
+            let key = unsafe { of(entry).0.node.key() }.0;
+            probe!(wait_end, key.address, of(entry).1);
+            domain.observe(|observer| {
+                // SAFETY: as above.
+                let woken = of(entry).1.then(|| WaitEnd::Woken(of(entry).0.caller.with(|caller| unsafe { *caller })));
+                observer.wait_ended(self.address().addr().get(), key.word(), woken.unwrap_or(end));
+            });
+        }
         // SAFETY: as above. It was initialised, since the slot was busy.
         self.entry.with_mut(|e| unsafe { (*e).assume_init_drop() });
     }
@@ -105,8 +113,8 @@ impl Waiter<'_> {
         self.0.is_busy()
     }
 
-    fn release(&self) {
-        self.0.release(|entry| (entry, entry.signal.is_woken()));
+    fn release(&self, end: WaitEnd) {
+        self.0.release(Some(end), |entry| (entry, entry.signal.is_woken()));
     }
 
     /// The domain that it waits in, also after a wake has taken it. `None` if it is idle.
@@ -119,7 +127,7 @@ impl Waiter<'_> {
         let is_woken = self.poll_taken(receiver);
         if is_woken {
             self.wait_for_waker();
-            self.release();
+            self.release(WaitEnd::Cancelled);
         }
         is_woken
     }
@@ -176,9 +184,9 @@ impl Waiter<'_> {
     }
 
     /// Leaves the queue, and returns `true` if no wake has come. One that has come counts as received.
-    pub(super) fn give_up(&self) -> bool {
+    pub(super) fn give_up(&self, end: WaitEnd) -> bool {
         let removed = self.leave();
-        self.release();
+        self.release(end);
         removed
     }
 
@@ -193,7 +201,7 @@ impl Waiter<'_> {
                 return false;
             }
         }
-        self.release();
+        self.release(WaitEnd::Cancelled);
         removed
     }
 
@@ -204,12 +212,12 @@ impl Waiter<'_> {
             return;
         }
         if self.leave() {
-            return self.release();
+            return self.release(WaitEnd::Cancelled);
         }
         // SAFETY: the wake has been seen, so the entry is ours again.
         let ((key, hash), bitset, taken) = unsafe { (entry.node.key(), entry.bitset(), entry.since()) };
         // Idle before it passes the wake on: if the next waiter's waker panics, its drop must not pass the wake on again.
-        self.release();
+        self.release(WaitEnd::Cancelled);
         if let Some(bitset) = bitset {
             let (place, woken) = (&domain.place_of(key, hash), &mut { Woken::NOBODY });
             let Some(locked) = domain.lock(place) else { return };
@@ -386,12 +394,11 @@ impl Domain {
         self.admit_waiter(locked.waiters())?;
         let since = self.system.joins(options.priority);
         let entry = Entry::new(self.key(&place), place.hash, options.priority, Some(options.bitset), signal, since);
-        let node = waiter.get_ref().0.occupy(self, entry).cast();
+        let entry = waiter.get_ref().0.occupy(self, entry);
         // SAFETY: the entry is new and not queued. The waiter is pinned, and leaves the queue in its drop.
-        let new_chain = unsafe { locked.insert(node) };
+        let new_chain = unsafe { locked.insert(entry.cast()) };
         drop(locked);
-        self.note_queued(&place);
-        self.note_waiter(new_chain, &place);
+        self.note_queued(&place, entry, new_chain);
         Ok(waiter)
     }
 
@@ -513,11 +520,11 @@ impl<'w, 'd> Queued<'w, 'd> {
         let spin = |ns| signal.spin(on, ns, deadline.as_ref());
         let woken = MaySpin::sleep(spins.and_then(|hash| domain.may_spin(hash)), spin, sleep);
         if woken.is_ok() {
-            waiter.release();
+            waiter.release(WaitEnd::Cancelled);
             return Ok(());
         }
         // If a wake has taken the entry first, this is no timeout: the waker has counted this waiter as woken.
-        if waiter.give_up() { Err(Error::TimedOut) } else { Ok(()) }
+        if waiter.give_up(WaitEnd::Ended(Cause::TimedOut)) { Err(Error::TimedOut) } else { Ok(()) }
     }
 }
 

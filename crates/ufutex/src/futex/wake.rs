@@ -93,7 +93,7 @@ impl Domain {
     fn wake_key<K: Key>(&self, key: K, count: usize, bitset: NonZeroU32, is_to_check: bool) -> Woken {
         let place = self.place(&key);
         if self.nobody_waits(&place) {
-            self.note_wake(place.address, 0);
+            self.note_wake(&place, 0);
             // As in `wake_locked`: `==` compares `is_to_check` too, and two results without waiters are equal.
             return Woken { is_to_check, ..Woken::NOBODY };
         }
@@ -284,7 +284,7 @@ pub(super) struct Noted<'d> {
 impl Drop for Noted<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.domain.note_wake(self.place.address, self.woken.count);
+        self.domain.note_wake(self.place, self.woken.count);
     }
 }
 

@@ -42,7 +42,7 @@ impl Width {
 }
 
 /// The threads that share a futex word.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Scope {
     /// The threads of one domain: futex(2) with `FUTEX_PRIVATE_FLAG`.
     Private,

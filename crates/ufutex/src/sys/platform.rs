@@ -109,7 +109,7 @@ struct Calls {
 
 /// Rust lets no panic leave an `extern "C"` function, but ends the program: unwinding would free a queued waiter's memory.
 #[inline(always)]
-extern "C" fn without_unwinding<R>(f: impl FnOnce() -> R) -> R {
+pub extern "C" fn without_unwinding<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 

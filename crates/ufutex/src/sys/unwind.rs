@@ -10,10 +10,18 @@ use core::task::Waker;
 pub fn call(f: impl FnOnce()) {
     #[cfg(feature = "std")]
     if std::thread::panicking() {
-        core::mem::forget(std::panic::catch_unwind(core::panic::AssertUnwindSafe(f)));
-        return;
+        return catch(f).unwrap_or_default();
     }
     f();
+}
+
+/// Calls a callback. A panic of `f` is caught, as by [`call`]: `None`. Without `std` it ends the process.
+#[cold]
+pub fn catch<R>(f: impl FnOnce() -> R) -> Option<R> {
+    #[cfg(feature = "std")]
+    return std::panic::catch_unwind(core::panic::AssertUnwindSafe(f)).map_err(core::mem::forget).ok();
+    #[cfg(not(feature = "std"))]
+    Some(super::platform::without_unwinding(f))
 }
 
 /// Calls `f` if its scope is left before [`disarm`](Self::disarm), by a panic of a callback or by an error.
@@ -32,9 +40,7 @@ impl<F: FnOnce()> Otherwise<F> {
 
 impl<F: FnOnce()> Drop for Otherwise<F> {
     fn drop(&mut self) {
-        if let Some(f) = self.0.take() {
-            f();
-        }
+        self.0.take().into_iter().for_each(|f| f());
     }
 }
 
@@ -48,16 +54,12 @@ impl GuardedWaker {
     }
 
     pub fn wake(mut self) {
-        if let Some(waker) = self.0.take() {
-            call(|| waker.wake());
-        }
+        self.0.take().into_iter().for_each(|waker| call(|| waker.wake()));
     }
 }
 
 impl Drop for GuardedWaker {
     fn drop(&mut self) {
-        if let Some(waker) = self.0.take() {
-            call(|| drop(waker));
-        }
+        self.0.take().into_iter().for_each(|waker| call(|| drop(waker)));
     }
 }

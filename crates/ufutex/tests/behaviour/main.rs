@@ -15,6 +15,7 @@ mod limits;
 mod load_policy;
 mod memory;
 mod numa;
+mod observer;
 mod pieces;
 #[cfg(all(feature = "probes", target_os = "linux"))]
 mod probes;

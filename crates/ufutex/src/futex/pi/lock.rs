@@ -11,7 +11,7 @@ use crate::futex::domain::Domain;
 use crate::futex::key::Target;
 use crate::futex::lock_word::{OWNER_DIED, TID_MASK, WAITERS};
 use crate::futex::namespace::Tasks;
-use crate::futex::operation::{Cause, Operation, PollReceiver, WaitFuture, block_on};
+use crate::futex::operation::{Cause, Operation, PollReceiver, WaitEnd, WaitFuture, block_on};
 use crate::futex::place::{Place, is_of_object};
 use crate::futex::spin::MaySpin;
 use crate::futex::task::Task;
@@ -271,7 +271,7 @@ impl<'d, T: Target> Operation<'d> for LockOperation<'d, '_, T> {
     }
 
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<(), Error> {
-        self.end(cause.into(), cause.into())
+        self.end(cause, cause.into())
     }
 }
 
@@ -313,15 +313,14 @@ impl<'d, 't, T: Target> LockOperation<'d, 't, T> {
                 Ok(has_lock) => {
                     let _reported = Otherwise::new(|| domain.system.report_priorities(domain.namespace()));
                     if has_lock {
-                        self.release();
+                        self.release(None);
                         return Poll::Ready(Ok(()));
                     }
-                    domain.note_queued(&place);
-                    domain.note_waiter(new_chain, &place);
+                    domain.note_queued(&place, self.slot.address(), new_chain);
                     return Poll::Pending;
                 }
                 Err(refused) => {
-                    self.release();
+                    self.release(None);
                     refused.resolve(&self.word, &mut faults)?;
                 }
             }
@@ -334,7 +333,7 @@ impl<T: Target> Drop for LockOperation<'_, '_, T> {
         if !self.slot.is_busy() || self.domain.system.is_abandoned() {
             return;
         }
-        match self.leave() {
+        match self.leave(WaitEnd::Cancelled) {
             Left::Unrequeued | Left::Unlocked => {}
             Left::Locked => call(|| self.domain.give_back(&self.word, self.task)),
             Left::Heir => call(|| {

@@ -253,6 +253,7 @@ impl<'d, T: Target, U: Target> RequeuingPi<'_, 'd, T, U> {
                 // SAFETY: queued in the first bucket; not used after it has been taken off.
                 *pending = Some(unsafe {
                     pair.first().remove(node);
+                    entry.get().entry.caller.with_mut(|c| *c = self.domain.observe(|observer| observer.caller()));
                     notify_one(node)
                 });
             }
@@ -326,15 +327,14 @@ impl<'d, T: Target, U: Target> Operation<'d> for WaitRequeueOperation<'d, '_, T,
         // SAFETY: fresh and unqueued; it stays in place until it has left its queue.
         let new_chain = unsafe { locked.insert(entry.node()) };
         drop(locked);
-        domain.note_queued(&place);
-        domain.note_waiter(new_chain, &place);
+        domain.note_queued(&place, entry.0, new_chain);
         Poll::Pending
     }
 
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<(), Error> {
         // After a requeue the word has changed, so a repeated call would end with `Again`. The kernel returns that at once.
         let requeued = if cause == Cause::Interrupted { Error::Again } else { cause.into() };
-        self.lock.end(cause.into(), requeued)
+        self.lock.end(cause, requeued)
     }
 }
 

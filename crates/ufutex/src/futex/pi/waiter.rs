@@ -10,7 +10,7 @@ use crate::futex::domain::Domain;
 use crate::futex::entry::{Entry, PendingWakes};
 use crate::futex::key::Target;
 use crate::futex::lock_word::{OWNER_DIED, WAITERS};
-use crate::futex::operation::PollReceiver;
+use crate::futex::operation::{Cause, PollReceiver, WaitEnd};
 use crate::futex::place::Place;
 use crate::signal::{GuardedWaker, Receiver, Signal};
 use crate::sync::{AtomicU32, Ordering, UnsafeCell};
@@ -58,10 +58,10 @@ impl<T: Target> LockOperation<'_, '_, T> {
         Ok(EntryRef(self.slot.occupy(domain, entry)))
     }
 
-    pub(super) fn release(&self) {
+    pub(super) fn release(&self, end: Option<WaitEnd>) {
         if self.slot.is_busy() {
             self.task.waits.store(0, Ordering::Relaxed);
-            self.slot.release(|entry| (&entry.entry, entry.entry.signal.is_woken() || entry.is_heir()));
+            self.slot.release(end, |entry| (&entry.entry, entry.entry.signal.is_woken() || entry.is_heir()));
         }
     }
 
@@ -94,12 +94,12 @@ impl<T: Target> LockOperation<'_, '_, T> {
                 }
             }
         }
-        self.release();
+        self.release(Some(WaitEnd::Cancelled));
         Poll::Ready(Ok(()))
     }
 
     /// Leaves queue and graph, unless the waiter has the lock already.
-    pub(super) fn leave(&self) -> Left {
+    pub(super) fn leave(&self, end: WaitEnd) -> Left {
         let Some((domain, entry)) = self.slot.busy() else { return Left::Unrequeued };
         let left = domain.with_lock_waiter(entry, |bucket, graph, lock| {
             if entry.is_heir() {
@@ -115,22 +115,21 @@ impl<T: Target> LockOperation<'_, '_, T> {
             Some(left) => {
                 // Idle before the scheduler is called, which may do anything. It is called even if the waker's drop panics.
                 let _reported = Otherwise::new(|| domain.system.report_priorities(domain.namespace()));
-                self.release();
+                self.release(Some(end));
                 left
             }
             None => {
                 entry.entry.signal.wait_for_waker(domain.platform());
-                self.release();
+                self.release(Some(end));
                 Left::Locked
             }
         }
     }
 
-    /// Ends the wait. If the task has the lock by now, that is the result, otherwise `unlocked`, or `unrequeued` if the waiter
-    /// had yet to be requeued to the lock.
-    pub(super) fn end(&self, unrequeued: Error, unlocked: Error) -> Result<(), Error> {
-        match self.leave() {
-            Left::Unrequeued => Err(unrequeued),
+    /// Ends the wait, with `Ok` if the task has the lock by now, `cause` if it was not requeued yet, and otherwise `unlocked`.
+    pub(super) fn end(&self, cause: Cause, unlocked: Error) -> Result<(), Error> {
+        match self.leave(WaitEnd::Ended(cause)) {
+            Left::Unrequeued => Err(cause.into()),
             Left::Unlocked => Err(unlocked),
             Left::Locked => Ok(()),
             Left::Heir => self.inherit(true),
@@ -183,7 +182,7 @@ impl<T: Target> LockOperation<'_, '_, T> {
         let _reported = (!wants).then(|| Otherwise::new(|| domain.system.report_priorities(domain.namespace())));
         let _section = section.filter(|_| !pending.as_ref().is_some_and(PendingWakes::calls_wakers));
         let _pending = pending;
-        self.release();
+        self.release(Some(WaitEnd::Cancelled));
         Ok(())
     }
 }
