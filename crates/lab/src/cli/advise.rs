@@ -48,7 +48,8 @@ Watch a program's futexes, and recommend settings for it
 
 Runs PROGRAM for some seconds as `ufutex run --trap` does and counts its futex calls. Recommends slots and
 policy of the engine in sentences with their figures, and the setting of prctl(PR_FUTEX_HASH) that would help the
-program on the plain kernel, with the command (ufutex run --kernel) that sets it.";
+program on the plain kernel, with the command (ufutex run --kernel) that sets it. Says which lock cost the most time,
+where to split it, and whether it goes from CPU to CPU; `ufutex locks` shows all locks.";
 
 /// Text below the options.
 pub const MORE: &str = "\
@@ -68,6 +69,10 @@ The figures (--json: figures {name: value}). Each sentence names those that it i
   slots, resizes                         the size at which the policy `load` settled, and the number of its resizes
   kernel_slots                           the kernel's choice: clamp(roundup_pow2(4 * min(threads, cpus)), 16, global)
   wanted_slots                           the larger of `slots` and one slot for each waiter with its own word
+  lock                                   for which threads waited longest (null: none slept for a lock): name, waits,
+                                         waited_seconds, mean_seconds, share_of_waited (for all locks), wakes,
+                                         wakes_across_cpus, owner [thread, seconds held while others waited], places
+                                         [[function, share of the time]]
 The advice: policy, slots (null: leave it to the policy), kernel {setting: none, default or set-slots, slots,
 immutable (only for Linux 6.16, which alone has it), command (the `ufutex run --kernel` that sets the slots; null if
 there is nothing to set)}, sentences [{text, figures [name]}]; further command and ended, a text: ended by itself with

@@ -20,7 +20,7 @@ pub struct LocksArgs {
     #[arg(long, value_name = "TIME", value_parser = values::runtime, allow_negative_numbers = true)]
     hang: Option<f64>,
     /// Keep the N call sites (word and stack, some 3 KiB each) that were used last; count the waits of others
-    #[arg(long, value_name = "N", default_value = "50000", value_parser = sites, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = lab_waits::LIMIT, value_parser = sites, allow_negative_numbers = true)]
     limit: usize,
     /// Print one JSON object for each word: locks first, then by the time waited
     #[arg(long, conflicts_with = "folded")]

@@ -416,6 +416,20 @@ fn page_is_not_written_as_lines() {
     }
 }
 
+#[test]
+fn advice_names_the_lock_to_change_and_where() {
+    let output = Command::new(UFUTEX).args(["advise", "--json", "--"]).arg(&*PLANTED).arg("heap").output();
+    let output = output.expect("it starts");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let advice: Value = serde_json::from_slice(&output.stderr).expect("an object");
+    let lock = &advice["figures"]["lock"];
+    assert!(lock["name"].as_str().is_some_and(|name| name.starts_with("mutex in take at planted.c:")), "{lock}");
+    let sentences = advice["sentences"].to_string();
+    let place = lock["places"][0][0].as_str().expect("a place");
+    assert!(place.starts_with("take at planted.c:"), "{place}");
+    assert!(sentences.contains(&format!("waited in {place}: hold it for less time there")), "{sentences}");
+}
+
 fn temporary(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("locks-{}-{name}", std::process::id()))
 }

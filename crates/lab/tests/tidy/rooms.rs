@@ -7,8 +7,8 @@ const FLOORS: [&[&str]; 6] = [
     &["lab-page", "lab-terminal"],
     &["lab-compare", "lab-measure"],
     &["lab-targets"],
-    &["lab-bench", "lab-sim", "lab-soak"],
-    &["lab-report", "lab-run", "lab-waits"],
+    &["lab-bench", "lab-sim", "lab-soak", "lab-waits"],
+    &["lab-report", "lab-run"],
     &["lab", "ufutex-fuzz-targets"],
 ];
 

@@ -1,7 +1,7 @@
 //! `ufutex locks`: runs a program, and says which of its locks cost time, which threads held them and which waited, from where.
 //!
 //! The preloaded library writes a record when a thread goes to sleep, when it is woken, and when its wait ends. This process reads
-//! the records while the program runs (`files`), adds them up (`account`), and looks up names after the program's end (`names`,
+//! the records while the program runs (`records`, `files`), adds them up (`account`), and looks up names after the program's end (`names`,
 //! `kind`). What it prints is in `report`, `table`, `json`, `folded`, `pprof` and `page`; `hang` says which threads wait at the
 //! moment.
 
@@ -20,6 +20,7 @@ mod past;
 mod pprof;
 mod program;
 mod progress;
+mod records;
 mod report;
 mod table;
 mod word;
@@ -29,6 +30,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use program::run;
+pub use records::{LIMIT, Lock, Records};
 
 /// Format of the output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,9 +1,10 @@
 //! Runs the program, and reads its records meanwhile.
 
-use crate::account::{Account, Process};
-use crate::files::{self, Files};
+use crate::account::Process;
+use crate::files;
 use crate::names::Names;
 use crate::past::Newest;
+use crate::records::Records;
 use crate::word::Sum;
 use crate::{Format, Locks, folded, hang, json, page, pprof, progress, report, table};
 use anyhow::{Context, Result};
@@ -49,26 +50,14 @@ fn run_and_print(locks: &Locks) -> Result<u8> {
         .map(|file| File::create(file).with_context(|| format!("{} cannot be written", file.display())));
     let output = output.transpose()?;
     let (wants_state, wants_end) = (flag(libc::SIGUSR1)?, flag(libc::SIGTERM)?);
-    let mut watched = Watched {
-        locks,
-        files: Files::new()?,
-        account: Account::default(),
-        newest: Newest::default(),
-        names: Names::default(),
-        progress: progress::Line::new(),
-    };
-    let mut program = start(locks, &watched.files)?;
+    let mut records = Records::new(locks.limit)?;
+    records.newest = (locks.format == Format::Page).then(Newest::default);
+    let mut program = start(locks, &records)?;
+    let mut watched = Watched { locks, records, names: Names::default(), progress: progress::Line::new() };
     let (status, is_hung) = watched.watch(&mut program, &wants_state, &wants_end)?;
     watched.progress.clear();
-    // The first call notes which processes are gone. What they wrote before is taken, and their waits end. Children may go on.
-    watched.files.close_gone(&mut watched.account);
-    watched.drain();
-    watched.files.close_gone(&mut watched.account);
-    let end = hang::now_ns();
-    watched.account.processes.values_mut().for_each(|process| process.end_all(end));
-    watched.take_past();
-    watched.account.trim(locks.limit);
-    if watched.files.begun() == 0 {
+    watched.records.end();
+    if watched.records.files.begun() == 0 {
         // If the program was not started, `ufutex run` has said why.
         if let Some(status @ 125..=127) = status.code() {
             return Ok(status as u8);
@@ -76,7 +65,7 @@ fn run_and_print(locks: &Locks) -> Result<u8> {
         anyhow::bail!(
             "the program has left no records: it was executed without the library, or there was no room for a file of 2 MiB \
              in {}, or its limit of file sizes (ulimit -f) is lower",
-            watched.files.directory().display()
+            watched.records.files.directory().display()
         );
     }
     watched.print(output)?;
@@ -95,14 +84,13 @@ fn as_shell(status: ExitStatus) -> u8 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)) as u8
 }
 
-fn start(locks: &Locks, files: &Files) -> Result<Child> {
+fn start(locks: &Locks, records: &Records) -> Result<Child> {
     let mut command = Command::new(std::env::current_exe().context("cannot find this command's own file")?);
-    let mut settings = b"profile=".to_vec();
-    settings.extend_from_slice(files.directory().as_os_str().as_encoded_bytes());
+    let mut settings = records.setting();
     if locks.follow {
-        settings.extend_from_slice(b",children");
+        settings.push(",children");
     }
-    command.arg("run").env(SETTINGS, <std::ffi::OsString as std::os::unix::ffi::OsStringExt>::from_vec(settings));
+    command.arg("run").env(SETTINGS, settings);
     if locks.trap {
         command.arg("--trap");
     }
@@ -118,29 +106,12 @@ fn start(locks: &Locks, files: &Files) -> Result<Child> {
 
 struct Watched<'l> {
     locks: &'l Locks,
-    files: Files,
-    account: Account,
-    /// Empty unless the output is a page.
-    newest: Newest,
+    records: Records,
     names: Names,
     progress: progress::Line,
 }
 
 impl Watched<'_> {
-    /// Takes the records that are there. Returns whether there were any.
-    fn drain(&mut self) -> bool {
-        let any = self.files.drain(&mut self.account, self.locks.limit);
-        self.take_past();
-        any
-    }
-
-    fn take_past(&mut self) {
-        let past = self.account.take_past();
-        if self.locks.format == Format::Page {
-            self.newest.add(past);
-        }
-    }
-
     /// Reads records until the program ends. Returns its exit status, and whether it was ended because it hung.
     fn watch(
         &mut self,
@@ -153,7 +124,7 @@ impl Watched<'_> {
         let mut end_by = None;
         let ended = Ended::of(program);
         loop {
-            let any = self.drain();
+            let any = self.records.drain();
             if let Some(status) = program.try_wait()? {
                 // The terminal has sent Ctrl-C to the program too.
                 if interrupt::requested() && !was_interrupted {
@@ -178,8 +149,8 @@ impl Watched<'_> {
                 continue;
             }
             last = Instant::now();
-            self.files.close_gone(&mut self.account);
-            self.progress.update(&self.account, self.files.processes().chain([program.id() as i32]));
+            self.records.files.close_gone(&mut self.records.account);
+            self.progress.update(&self.records.account, self.records.files.processes().chain([program.id() as i32]));
             if end_by.is_some_and(|time| Instant::now() >= time) {
                 // It may have ended meanwhile.
                 let _ = program.kill();
@@ -203,9 +174,9 @@ impl Watched<'_> {
     fn is_hung(&mut self, still: Duration, length: Duration) -> bool {
         let waits = |process: &Process| process.threads.values().any(|thread| thread.waits.is_some());
         if still >= length {
-            return self.account.processes.values().any(waits);
+            return self.records.account.processes.values().any(waits);
         }
-        let waiting = hang::waiting(&self.account, &mut self.names, hang::now_ns());
+        let waiting = hang::waiting(&self.records.account, &mut self.names, hang::now_ns());
         let is_long = |one: &&hang::Waiting| u128::from(one.waited_ns) >= length.as_nanos();
         hang::deadlocks(&waiting).iter().any(|cycle| cycle.iter().all(is_long))
     }
@@ -215,17 +186,17 @@ impl Watched<'_> {
         // User and system time, of the process and of its children, are the 14th to the 17th field; the state is the third.
         let time =
             |pid| files::stat(pid)?.get(11..15)?.iter().map(|field| field.parse::<u64>().ok()).sum::<Option<u64>>();
-        self.files.processes().filter_map(time).sum()
+        self.records.files.processes().filter_map(time).sum()
     }
 
     /// Whether one of the processes is stopped: by Ctrl-Z, or by a debugger.
     fn is_stopped(&self) -> bool {
-        self.files.processes().any(|pid| matches!(files::state(pid), Some('T' | 't')))
+        self.records.files.processes().any(|pid| matches!(files::state(pid), Some('T' | 't')))
     }
 
     fn missing(&self) -> Vec<String> {
         let mut missing = Vec::new();
-        for Process { pid, dropped, is_broken, .. } in self.account.processes.values() {
+        for Process { pid, dropped, is_broken, .. } in self.records.account.processes.values() {
             if *dropped != 0 {
                 missing.push(format!("{dropped} records of process {pid} found no room: its figures are incomplete"));
             }
@@ -233,7 +204,7 @@ impl Watched<'_> {
                 missing.push(format!("process {pid} has overwritten its records: its later waits are missing"));
             }
         }
-        let Sum { waits, total_ns } = self.account.dropped.waits;
+        let Sum { waits, total_ns } = self.records.account.dropped.waits;
         if waits != 0 {
             missing.push(format!(
                 "{waits} more waits of {} are left out to save memory; --limit keeps more than {} call sites",
@@ -247,7 +218,7 @@ impl Watched<'_> {
     /// Prints the waiting threads.
     fn say_state(&mut self) -> Result<()> {
         self.progress.clear();
-        let waiting = hang::waiting(&self.account, &mut self.names, hang::now_ns());
+        let waiting = hang::waiting(&self.records.account, &mut self.names, hang::now_ns());
         if self.locks.format != Format::Json {
             stderr::text(&hang::text(&waiting));
             return Ok(());
@@ -262,21 +233,21 @@ impl Watched<'_> {
     fn print(&mut self, output: Option<File>) -> Result<()> {
         // A program may have written the names of its own code only at its end.
         self.names = Names::default();
-        let lines = report::lines(&self.account, &mut self.names);
+        let lines = report::lines(&self.records.account, &mut self.names);
         let command: Vec<_> = self.locks.command.iter().map(|part| part.to_string_lossy()).collect();
         let command = command.join(" ").escape_debug().to_string();
-        let missing = self.missing();
+        let (missing, newest) = (self.missing(), self.records.newest.take().unwrap_or_default());
         let mut text = Vec::new();
         match self.locks.format {
-            Format::Table => text = table::text(&command, &missing, &self.account, &lines).into_bytes(),
-            Format::Page => text = page::text(&command, &missing, &self.account, &lines, &self.newest)?.into_bytes(),
+            Format::Table => text = table::text(&command, &missing, &self.records.account, &lines).into_bytes(),
+            Format::Page => text = page::text(&command, &missing, &self.records.account, &lines, &newest)?.into_bytes(),
             Format::Json => {
-                let dropped = json::dropped(self.account.dropped.waits);
+                let dropped = json::dropped(self.records.account.dropped.waits);
                 let mut objects = lines.iter().map(json::line).chain(dropped);
                 objects.try_for_each(|object| writeln!(text, "{object}"))?;
             }
             Format::Folded => lines.iter().try_for_each(|line| folded::write(&mut text, line))?,
-            Format::Pprof => text = pprof::profile(&self.account, &lines)?,
+            Format::Pprof => text = pprof::profile(&self.records.account, &lines)?,
         }
         let (Some(mut file), Some(path)) = (output, &self.locks.output) else {
             if self.locks.format != Format::Table {
@@ -287,7 +258,7 @@ impl Watched<'_> {
         missing.iter().for_each(stderr::say);
         file.write_all(&text).context("the output cannot be written")?;
         let first = lines.iter().find(|line| line.is_lock).map(|line| format!(", first lock: {}", table::name(line)));
-        let (summary, first) = (table::summary(&self.account, &lines), first.unwrap_or_default());
+        let (summary, first) = (table::summary(&self.records.account, &lines), first.unwrap_or_default());
         stderr::say(format_args!("{summary}{first}; the report is in {}", path.display()));
         Ok(())
     }

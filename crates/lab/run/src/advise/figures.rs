@@ -1,5 +1,6 @@
 //! Figures of a watched program, from which the advice follows.
 
+use lab_waits::Lock;
 use serde::{Deserialize, Serialize};
 
 /// Nanoseconds of a futex(2) call that finds nothing to do, on the machine of the README's figures. It only estimates a
@@ -66,11 +67,13 @@ pub struct Figures {
     pub resizes: u64,
     pub kernel_slots: u64,
     pub wanted_slots: u64,
+    /// The lock for which threads waited longest.
+    pub lock: Option<Lock>,
 }
 
 impl Figures {
     /// Computes the figures from a report, for a machine with `cpus` CPUs.
-    pub fn new(report: &Report, cpus: u64) -> Figures {
+    pub fn new(report: &Report, lock: Option<Lock>, cpus: u64) -> Figures {
         let calls: u64 = report.calls.values().sum();
         let seconds = report.elapsed_ns as f64 / 1e9;
         let calls_per_second = calls as f64 / seconds.max(1e-9);
@@ -97,6 +100,7 @@ impl Figures {
             resizes: report.counters.resizes,
             kernel_slots: kernel_slots(report.threads_most, cpus),
             wanted_slots: report.slots.max(spread.next_power_of_two()).clamp(KERNEL_MIN, SLOTS_MAX),
+            lock,
         }
     }
 }
@@ -135,11 +139,11 @@ pub mod tests {
 
     #[test]
     fn rates_and_shares_are_of_the_private_calls() {
-        let figures = Figures::new(&report(serde_json::json!({"kernel_calls": 9, "shared_calls": 6})), 8);
+        let figures = Figures::new(&report(serde_json::json!({"kernel_calls": 9, "shared_calls": 6})), None, 8);
         assert_eq!((figures.calls, figures.calls_per_second, figures.hottest_share), (1000, 500.0, 0.25));
         assert_eq!((figures.shared_calls, figures.other_kernel_calls), (6, 3));
         assert!((figures.share_of_a_cpu - 500.0 * 160e-9).abs() < 1e-12);
-        let none = Figures::new(&report(serde_json::json!({"calls": {}})), 8);
+        let none = Figures::new(&report(serde_json::json!({"calls": {}})), None, 8);
         assert_eq!((none.calls, none.contended_share, none.hottest_share), (0, 0.0, 0.0));
     }
 
@@ -154,7 +158,7 @@ pub mod tests {
     fn as_many_slots_are_wanted_as_waiters_stand_on_words_or_as_load_made() {
         let wanted = |waiting: u64, words: u64, slots: u64| {
             let change = serde_json::json!({"waiting_most": waiting, "words": words, "slots": slots});
-            Figures::new(&report(change), 8).wanted_slots
+            Figures::new(&report(change), None, 8).wanted_slots
         };
         assert_eq!(wanted(1, 4, 0), 16);
         assert_eq!(wanted(300, 1000, 16), 512);

@@ -1,5 +1,7 @@
 //! Derives the advice from the figures. Each sentence names the figures that it follows from.
 
+mod locks;
+
 use super::figures::{Figures, KERNEL_MIN};
 use serde::Serialize;
 use std::ffi::OsString;
@@ -59,11 +61,14 @@ fn say(text: String, figures: &[&'static str]) -> Sentence {
 
 /// The advice for `program`, a name and its arguments. `trap`: calls inside glibc were counted too.
 pub fn judge(figures: &Figures, trap: bool, program: &[OsString]) -> Advice {
-    if (figures.calls as f64) < HARDLY_PRIVATE * (figures.calls + figures.others()) as f64 || figures.calls == 0 {
+    let hardly_private = HARDLY_PRIVATE * (figures.calls + figures.others()) as f64;
+    let mut advice = if (figures.calls as f64) < hardly_private || figures.calls == 0 {
         without_private_calls(figures, trap)
     } else {
         with_private_calls(figures, trap, program)
-    }
+    };
+    advice.sentences.extend(locks::sentences(figures));
+    advice
 }
 
 fn without_private_calls(figures: &Figures, trap: bool) -> Advice {

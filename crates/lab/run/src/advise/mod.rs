@@ -53,7 +53,7 @@ fn watch_and_advise(advise: &Advise) -> Result<u8> {
     let Some(report) = &watched.report else {
         return without_report(&watched);
     };
-    let figures = Figures::new(report, online_cpus());
+    let figures = Figures::new(report, watched.lock.clone(), online_cpus());
     let advice = judge::judge(&figures, advise.trap, &advise.command);
     let output = Output { command: &report.command, ended: watch::ended(&watched), advice: &advice, figures: &figures };
     let text = if advise.json { serde_json::to_string(&output)? + "\n" } else { text(&output) };

@@ -1,9 +1,11 @@
-//! Runs the program for the given time and collects its report.
+//! Runs the program for the given time, and collects its report and the records of its waits.
 
 use super::figures::Report;
 use crate::Advise;
 use anyhow::{Context, Result};
 use lab_measure::interrupt;
+use lab_waits::{LIMIT, Lock, Records};
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -12,8 +14,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use ufutex_program::environment::SETTINGS;
 
-/// The settings that `ufutex run` passes on to the library.
-const WATCH: &str = "watch";
+/// The setting of the library besides that of the records.
+const WATCH: &str = "watch,";
 /// How often the program's state is checked.
 const POLL: Duration = Duration::from_millis(10);
 /// How long to wait for the library to catch SIGUSR1. After that the program counts as started without it.
@@ -27,6 +29,8 @@ const GRACE: Duration = Duration::from_secs(2);
 pub struct Watched {
     /// `None` if the program ended without a report.
     pub report: Option<Report>,
+    /// The lock that cost the most time.
+    pub lock: Option<Lock>,
     /// The program's exit status, or that of `ufutex run` if the program does not start.
     pub status: ExitStatus,
     /// Why the program was ended. `None` if it has ended by itself.
@@ -68,11 +72,14 @@ impl Scratch {
 pub fn watch(advise: &Advise) -> Result<Watched> {
     let memory = Scratch::new()?;
     let scratch = memory.path();
-    let mut program = start(advise, &scratch)?;
+    let mut records = Records::new(LIMIT)?;
+    let mut program = start(advise, &scratch, &records)?;
     let (started, mut begun) = (Instant::now(), None);
     let why = loop {
         if let Some(status) = program.try_wait()? {
-            return Ok(Watched { report: report(&scratch, &program), status, ended: interrupted() });
+            records.end();
+            let lock = records.costliest();
+            return Ok(Watched { report: report(&scratch, &program), lock, status, ended: interrupted() });
         }
         if begun.is_none() && (catches_sigusr1(&program) || started.elapsed() >= STARTUP && has_executed(&program)) {
             begun = Some(Instant::now());
@@ -83,12 +90,15 @@ pub fn watch(advise: &Advise) -> Result<Watched> {
         if begun.is_some_and(|begun| begun.elapsed() >= advise.duration) {
             break End::Time;
         }
+        records.drain();
         std::thread::sleep(POLL);
     };
     // The report is requested first: what the program does between SIGTERM and its end does not count.
     let report_now = catches_sigusr1(&program).then(|| request_report(&program, &scratch)).flatten();
+    records.end();
+    let lock = records.costliest();
     let status = end(&mut program)?;
-    Ok(Watched { report: report_now.or_else(|| report(&scratch, &program)), status, ended: Some(why) })
+    Ok(Watched { report: report_now.or_else(|| report(&scratch, &program)), lock, status, ended: Some(why) })
 }
 
 /// The terminal sends Ctrl-C to the program too, which may end by it first.
@@ -96,13 +106,15 @@ fn interrupted() -> Option<End> {
     interrupt::requested().then_some(End::Interrupt)
 }
 
-fn start(advise: &Advise, scratch: &Path) -> Result<Child> {
+fn start(advise: &Advise, scratch: &Path, records: &Records) -> Result<Child> {
     let mut command = Command::new(std::env::current_exe().context("cannot find this command's own file")?);
     command.args(["run", "--json", "--output"]).arg(scratch);
     if advise.trap {
         command.arg("--trap");
     }
-    command.env(SETTINGS, WATCH);
+    let mut settings = OsString::from(WATCH);
+    settings.push(records.setting());
+    command.env(SETTINGS, settings);
     command.arg("--").args(&advise.command).stdin(Stdio::inherit());
     // SAFETY: one system call between fork and exec. If this process dies, so does the program.
     unsafe {

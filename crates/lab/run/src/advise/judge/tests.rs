@@ -3,10 +3,11 @@
 use super::super::figures::Figures;
 use super::super::figures::tests::report;
 use super::*;
+use lab_waits::Lock;
 use serde_json::json;
 
 fn advice(change: serde_json::Value, cpus: u64) -> (Advice, Figures) {
-    let figures = Figures::new(&report(change), cpus);
+    let figures = Figures::new(&report(change), None, cpus);
     (judge(&figures, true, &["./server".into(), "two words".into()]), figures)
 }
 
@@ -133,4 +134,58 @@ fn where_there_are_no_private_calls_no_setting_matters() {
         assert!(sentence_of(&shared, "other_kernel_calls").contains("100 other_kernel_calls"), "{shared:?}");
         assert_every_sentence_names_its_figures(&shared, &figures);
     }
+}
+
+/// A lock for which threads waited 1 of 2 seconds, in two places.
+fn lock() -> Lock {
+    Lock {
+        name: "orders (mutex) at shop.c:7".to_string(),
+        waits: 1000,
+        waited_seconds: 1.0,
+        mean_seconds: 0.001,
+        share_of_waited: 0.9,
+        wakes: 800,
+        wakes_across_cpus: 700,
+        owner: Some(("clerk (12)".to_string(), 0.25)),
+        places: vec![("take at shop.c:9".to_string(), 0.7), ("give at shop.c:19".to_string(), 0.3)],
+    }
+}
+
+fn about_lock(lock: Lock) -> Vec<String> {
+    let figures = Figures::new(&report(json!({})), Some(lock), 8);
+    let advice = judge(&figures, true, &["x".into()]);
+    assert_every_sentence_names_its_figures(&advice, &figures);
+    let about = advice.sentences.into_iter().filter(|sentence| sentence.figures == ["lock"]);
+    about.map(|sentence| sentence.text).collect()
+}
+
+#[test]
+fn the_costliest_lock_is_named_with_its_places_and_its_owner() {
+    let sentences = about_lock(lock());
+    assert_eq!(
+        sentences,
+        [
+            "The lock that cost most is orders (mutex) at shop.c:7: threads waited 1.0s for it in 2.0s, in 1,000 waits of 1.0ms \
+             each, 90 % of the time that they waited for locks.",
+            "70 % of the time for this lock was waited in take at shop.c:9, 30 % in give at shop.c:19: if they protect different \
+             data, give each a lock of its own. clerk (12) held the lock longest while others waited, for 250.0ms.",
+        ]
+    );
+    let one_place = about_lock(Lock { places: vec![("take".to_string(), 0.9), ("give".to_string(), 0.1)], ..lock() });
+    assert!(
+        one_place[1].contains("90 % of the time for this lock was waited in take: hold it for less"),
+        "{one_place:?}"
+    );
+    let cheap = about_lock(Lock { waited_seconds: 0.019, ..lock() });
+    assert!(cheap.len() == 1 && cheap[0].ends_with(": too little to matter."), "{cheap:?}");
+}
+
+#[test]
+fn a_lock_that_goes_from_cpu_to_cpu_in_short_waits_is_said_to() {
+    let brief = Lock { mean_seconds: 50e-6, ..lock() };
+    let sentences = about_lock(brief.clone());
+    assert!(sentences[2].contains("400 times a second, 88 % of these to a thread on another CPU"), "{sentences:?}");
+    assert_eq!(about_lock(Lock { mean_seconds: 201e-6, ..brief.clone() }).len(), 2, "its owner holds it long");
+    assert_eq!(about_lock(Lock { wakes_across_cpus: 399, ..brief.clone() }).len(), 2, "it mostly stays on a CPU");
+    assert_eq!(about_lock(Lock { wakes: 0, wakes_across_cpus: 0, ..brief }).len(), 2);
 }
