@@ -308,6 +308,8 @@ pub fn ours() -> Vec<Program> {
         c_by_instruction("signal_places"),
         c("small_stack"),
         c_by_instruction("small_stack"),
+        c("alternate_stack"),
+        c_by_instruction("alternate_stack"),
         c("fork_threads").in_modes(TABLES),
         c_by_instruction("fork_threads"),
         c("tracer").in_modes(TRAP_SEES),

@@ -51,7 +51,13 @@ pub fn run(mode: Mode, program: &OsString, arguments: &[OsString], limit: Durati
     let ended = within(&mut child, limit);
     let read =
         |path: &PathBuf| fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
-    let (stdout, stderr, report) = (read(&out), read(&err), read(&reported));
+    let (stdout, mut stderr, report) = (read(&out), read(&err), read(&reported));
+    // The command's own line about the report.
+    if stderr.ends_with(&format!("; the report is in {}\n", reported.display())) {
+        let begin = stderr.trim_end().rfind('\n').map_or(0, |end| end + 1);
+        assert!(stderr[begin..].starts_with("ufutex: "), "{stderr}");
+        stderr.truncate(begin);
+    }
     for file in [out, err, reported] {
         let _ = fs::remove_file(file); // there is no file without a report
     }

@@ -16,7 +16,7 @@ use super::modules::{self, Known, Modules};
 use crate::memory::Native;
 use crate::patch::call;
 use crate::process::{Locked, SpinLock};
-use crate::{raw, signals, stack};
+use crate::{gate, raw, signals, stack};
 
 /// Deeper frames are left out.
 pub const MOST_FRAMES: usize = 120;
@@ -82,11 +82,22 @@ impl Stacks {
             asm!("lea {}, [rip]", "mov {}, rsp", "mov {}, rbp", out(reg) ip, out(reg) sp, out(reg) bp,
                 options(nostack, nomem, preserves_flags));
         }
-        let Some((_locked, walker)) = self.take(sp) else { return 0 };
+        // On the walker's stack a signal would have its handler at the top of the alternate stack, over the frames of a thread that
+        // is on that stack now.
+        let mask = is_on_alternate_stack().then(gate::block_all);
+        let number = self.walked(Registers { ip, sp, bp }, now, ring);
+        if let Some(mask) = mask {
+            gate::set_mask(mask);
+        }
+        number
+    }
+
+    fn walked(&self, from: Registers, now: u64, ring: &Ring) -> u64 {
+        let Some((_locked, walker)) = self.take(from.sp) else { return 0 };
         // SAFETY: guarded by the lock that we hold.
         let walker = unsafe { &mut *walker };
         let top = walker.top;
-        let walk = || walker.walk(Registers { ip, sp, bp }, &self.modules, now, ring);
+        let walk = || walker.walk(from, &self.modules, now, ring);
         // SAFETY: the walker's own stack, which only the holder of its lock uses.
         unsafe { stack::run_on(top, walk) };
         self.number_of(&walker.frames, ring)
@@ -128,6 +139,15 @@ impl Stacks {
         }
         None
     }
+}
+
+/// Whether the calling thread runs on its alternate stack. Not if the kernel has disabled that meanwhile (SS_AUTODISARM): then
+/// handlers use the stack on which the thread is.
+fn is_on_alternate_stack() -> bool {
+    let mut now = libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: 0, ss_size: 0 };
+    // SAFETY: stores into `now`.
+    unsafe { raw::own(libc::SYS_sigaltstack, [0, (&raw mut now) as u64]) };
+    now.ss_flags & libc::SS_ONSTACK != 0
 }
 
 impl Walker {
