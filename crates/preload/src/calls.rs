@@ -215,12 +215,12 @@ fn count_in_report(kind: usize, address: u64) {
     }
 }
 
-/// The time, if a report was asked for. A wait begins to sleep.
-pub fn sleeps() -> Option<u64> {
+/// The time at which a wait begins to sleep. `None` if no report was asked for.
+pub fn sleep_began() -> Option<u64> {
     settings::get().stats.map(|_| profile::now())
 }
 
-/// Notes that the wait of this call has slept since a time that [`sleeps`] has returned.
+/// Adds the time since `since`, which [`sleep_began`] returned, to the word. futex_waitv(2) names no single word, and is left out.
 pub fn slept(number: Number, address: u64, since: u64) {
     if let Some(process) = process().filter(|_| number != Number::FutexWaitv) {
         process.hot.slept(address, profile::now().saturating_sub(since));

@@ -231,7 +231,7 @@ impl Engine {
         let mut asleep = None;
         let mut since = None;
         let mut began = || {
-            since = since.or_else(calls::sleeps);
+            since = since.or_else(calls::sleep_began);
             asleep = asleep.take().or_else(|| profile::sleeps(number, &args, taken.seat.address()));
         };
         let result = inside.sleep_until_done(call.pin(), taken.seat, &waker, otherwise, &mut began);

@@ -108,6 +108,7 @@ fn fill_in(process: &Process) -> Report {
         waiting_most: process.waiting[1].load(Ordering::Relaxed),
         words: process.hot.words().0,
         words_exact: process.hot.words().1,
+        most_calls: process.hot.most_calls(),
         counters: told.map_or_else(Default::default, |told| told.counters),
         timers: settings.timers.then(|| timers_of(process)),
         hottest: HotWord::of_this_process(&process.hot.top(HOT_WORDS)),

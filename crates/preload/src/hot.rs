@@ -15,7 +15,7 @@ use std::vec::Vec;
 
 use serde::{Serialize, Serializer};
 
-/// Counters per set: with their addresses two cache lines. The others are written by calls that sleep.
+/// Counters per set: with their addresses two cache lines. Only takeovers and waits that sleep write the other four.
 const WAYS: usize = 8;
 /// log2 of the number of sets: 4096 counters in 192 KiB, of which only the pages that are written to take memory.
 const SETS_LOG2: u32 = 9;
@@ -38,7 +38,7 @@ struct Set {
     longest_ns: [AtomicU64; WAYS],
 }
 
-/// A word, and how many calls named it.
+/// A word, how many calls named it, and for how long threads slept for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Word {
     /// Its address, as text, since many readers of JSON cannot represent numbers beyond 2^53.
@@ -83,17 +83,28 @@ impl Hot {
         &self.sets[(mixed >> (u64::BITS - SETS_LOG2)) as usize]
     }
 
-    /// The `most` words for which threads slept longest, then those with the most calls. Leaves out words that may have been named only by the
-    /// call that took over their counter.
+    /// At most `most` words: half of them those for which threads slept longest, the others those with the most calls of the rest; by
+    /// the time slept. Leaves out words that may have been named only by the call that took over their counter.
     pub fn top(&self, most: usize) -> Vec<Word> {
         let mut words: Vec<Word> = self.sets.iter().flat_map(Set::words).filter(Word::is_known).collect();
-        words.sort_unstable_by_key(|word| Reverse((word.waited_ns, word.calls_at_least, word.calls_at_most)));
+        let by_calls = |word: &Word| Reverse((word.calls_at_least, word.calls_at_most));
+        let by_time = |word: &Word| (Reverse(word.waited_ns), by_calls(word));
+        words.sort_unstable_by_key(by_time);
+        // Half of the places are for those with the most calls, which may not sleep.
+        let half = words.len().min(most / 2);
+        words[half..].sort_unstable_by_key(by_calls);
         words.truncate(most);
+        words.sort_unstable_by_key(by_time);
         words
     }
 }
 
 impl Hot {
+    /// Calls that named the word with the most calls: a lower bound.
+    pub fn most_calls(&self) -> u64 {
+        self.sets.iter().flat_map(Set::words).map(|word| word.calls_at_least).max().unwrap_or(0)
+    }
+
     /// The number of words that were named, and whether it is exact. It is exact if no counter was taken over;
     /// otherwise it is a lower bound.
     pub fn words(&self) -> (u64, bool) {
@@ -131,7 +142,7 @@ impl Set {
         // counted for the wrong word, but no counter is lost.
         if self.words[way].compare_exchange(before, address, Relaxed, Relaxed).is_ok() {
             self.doubtful[way].store(fewest, Relaxed);
-            // They are the word's that had the counter.
+            // The times so far are of the word that had the counter before.
             for times in [&self.waits, &self.waited_ns, &self.longest_ns] {
                 times[way].store(0, Relaxed);
             }

@@ -42,6 +42,7 @@ fn times_belong_to_the_word_that_has_the_counter() {
     hot.slept(0x1000, 300);
     let slept = Word { waits: 2, waited_ns: 800, longest_ns: 500, ..word(0x1000, 1, 1) };
     assert_eq!(hot.top(9), [slept, word(0x2000, 2, 2)], "the time slept comes first");
+    assert_eq!(hot.most_calls(), 2);
     // So many others that each counter is another word's at some time.
     for address in 0..1_000_000 {
         hot.count(0x1_0000_0000 + 4 * address);
@@ -156,6 +157,7 @@ fn report() -> Report {
         waiting_most: 4,
         words: 12,
         words_exact: false,
+        most_calls: 1_000_000,
         counters: counters(),
         hottest: vec![
             HotWord { place: Some("libc.so.6+0x1000".to_string()), word: word(0x7f00_0000_1000, 1_000_000, 1_000_000) },
@@ -253,7 +255,7 @@ fn json_is_one_line_with_units_in_its_names() {
         "elapsed_ns": 2_500_000_000u64, "cpu_user_ns": 1_200_000_000, "cpu_system_ns": 34,
         "calls": {"FUTEX_WAIT": 1_234_567, "FUTEX_WAKE": 100, "FUTEX_REQUEUE": 0}, "kernel_calls": 7,
         "shared_calls": 5, "threads_most": 9, "waiting_most": 4, "words": 12, "words_exact": false,
-        "counters": {
+        "most_calls": 1_000_000, "counters": {
             "waits": 1, "mismatches": 3, "wakes": 0, "woken": 0, "empty_wakes": 1, "requeues": 0, "requeued": 0,
             "resizes": 0, "contended_locks": 0, "longest_chain": 1,
             "refused_waiters": 0, "refused_slots": 0, "refused_tables": 0, "refused_waitv": 0,

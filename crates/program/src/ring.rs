@@ -6,9 +6,10 @@
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// Words for records, a power of two: 2 MiB, all of which the writer allocates at the beginning. The records of 13,000 waits fit.
-const WORDS: u64 = 1 << 18;
-/// Words that only [`Kind::Ended`] may use. The ends of 4,096 waits fit.
+/// Words for records, a power of two: 2 MiB, all of which the writer allocates at the beginning.
+/// The records of 11,900 waits fit, without their stacks.
+pub const WORDS: u64 = 1 << 18;
+/// Words that only [`Kind::Ended`] may use. The ends of 3,276 waits fit.
 const FOR_ENDS: u64 = 1 << 14;
 /// Number that says that the file is ready, with a version.
 const READY: u64 = u64::from_le_bytes(*b"ufxlock3");
@@ -31,7 +32,7 @@ pub enum Kind {
     Begins = 5,
     /// A thread has this name: TID, name (two words).
     Named = 6,
-    /// A stack has this number, which later records name it by: number, then the return addresses, the innermost first.
+    /// A stack has this number, by which later records name it: number, then the return addresses, the innermost first.
     Stack = 7,
 }
 
@@ -51,7 +52,7 @@ struct Alone(AtomicU64);
 pub struct Ring {
     ready: AtomicU64,
     dropped: AtomicU64,
-    /// The complement of the last tail from which a writer has waited in vain for the reader to go on.
+    /// The complement of the last tail at which a writer gave up waiting for the reader. 0, its first value, stands for no tail.
     given_up_at: AtomicU64,
     /// Number of words that writers have reserved.
     head: Alone,
@@ -80,10 +81,20 @@ impl Ring {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Counts a record that is not written because a writer has waited in vain for the reader to go on from this tail.
-    pub fn drop_at(&self, tail: u64) {
-        self.given_up_at.store(!tail, Ordering::Relaxed);
+    /// Counts a record that is not written.
+    pub fn count_dropped(&self) {
         self.dropped.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether there is room for the longest record.
+    pub fn has_room(&self) -> bool {
+        let used = self.head().saturating_sub(self.tail.0.load(Ordering::Relaxed));
+        used + MOST_WORDS as u64 <= WORDS - FOR_ENDS
+    }
+
+    /// Notes that a writer has waited in vain for the reader to go on from this tail.
+    pub fn give_up_at(&self, tail: u64) {
+        self.given_up_at.store(!tail, Ordering::Relaxed);
     }
 
     /// Whether a writer has waited in vain for the reader to go on from this tail.
@@ -147,9 +158,10 @@ impl Ring {
             return Err(Broken);
         }
         to.clear();
-        to.extend((1..len).map(|i| self.word(at + i).load(Ordering::Relaxed)));
-        (0..len).for_each(|i| self.word(at + i).store(0, Ordering::Relaxed));
-        self.tail.0.store(at + len, Ordering::Release); // [Ra]
+        // The program may have stored any tail.
+        to.extend((1..len).map(|i| self.word(at.wrapping_add(i)).load(Ordering::Relaxed)));
+        (0..len).for_each(|i| self.word(at.wrapping_add(i)).store(0, Ordering::Relaxed));
+        self.tail.0.store(at.wrapping_add(len), Ordering::Release); // [Ra]
         Ok(Some(kind))
     }
 }

@@ -15,7 +15,7 @@ pub struct AdviseArgs {
     /// Watch for at most this time, then end the program: seconds, or a time such as 10m [default: 5]
     #[arg(short, long, value_name = "TIME", value_parser = values::runtime, allow_negative_numbers = true)]
     duration: Option<f64>,
-    /// Do not watch futex calls inside glibc: the program runs at full speed
+    /// Do not watch futex calls inside glibc: only waits that sleep take longer
     #[arg(long)]
     no_trap: bool,
     /// Print the advice as one JSON object
@@ -55,8 +55,9 @@ where to split it, and whether it goes from CPU to CPU; `ufutex locks` shows all
 pub const MORE: &str = "\
 The program is watched until it ends or TIME has passed. Then it is ended as timeout(1) does: by SIGTERM, and two
 seconds later by SIGKILL. Its stdin, stdout and stderr are untouched; the advice goes to stderr after the program's
-end. Only the process itself is watched, not its children. Each call takes one to two microseconds longer, so a
-program that does little else makes fewer calls. --no-trap avoids this, but sees only calls by libc's syscall().
+end. Only the process itself is watched, not its children. Each call takes one to two microseconds longer, and a
+wait that sleeps some three more, so a program that does little else makes fewer calls. --no-trap avoids the former, but
+sees only calls by libc's syscall().
 
 The figures (--json: figures {name: value}). Each sentence names those that it is based on:
   seconds, calls, calls_per_second       of private futexes, while the program ran
@@ -71,7 +72,8 @@ The figures (--json: figures {name: value}). Each sentence names those that it i
   wanted_slots                           the larger of `slots` and one slot for each waiter with its own word
   lock                                   for which threads waited longest (null: none slept for a lock): name, waits,
                                          waited_seconds, mean_seconds, share_of_waited (for all locks), wakes,
-                                         wakes_across_cpus, owner [thread, seconds held while others waited], places
+                                         wakes_across_cpus, owners (threads, at most 10), owner [thread, seconds held
+                                         while others waited], places
                                          [[function, share of the time]]
 The advice: policy, slots (null: leave it to the policy), kernel {setting: none, default or set-slots, slots,
 immutable (only for Linux 6.16, which alone has it), command (the `ufutex run --kernel` that sets the slots; null if

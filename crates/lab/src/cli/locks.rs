@@ -19,13 +19,13 @@ pub struct LocksArgs {
     /// If nothing has moved for TIME, such as 90s, print the waiting threads, end the program, and exit with 124
     #[arg(long, value_name = "TIME", value_parser = values::runtime, allow_negative_numbers = true)]
     hang: Option<f64>,
-    /// Keep the N call sites (word and stack, some 3 KiB each) that were used last; count the waits of others
+    /// Keep at most N call sites (word and stack, some 3 KiB each), those used last; count the waits of the others
     #[arg(long, value_name = "N", default_value_t = lab_waits::LIMIT, value_parser = sites, allow_negative_numbers = true)]
     limit: usize,
-    /// Print one JSON object for each word: locks first, then by the time waited
+    /// Print one JSON object for each word, to stderr unless -o: locks first, then by the time waited
     #[arg(long, conflicts_with = "folded")]
     json: bool,
-    /// Print one line for each stack and the nanoseconds waited there, for flamegraph.pl, inferno and speedscope
+    /// Print one line for each stack and the nanoseconds waited there, for flame graphs; to stderr unless -o
     #[arg(long)]
     folded: bool,
     /// Write a profile for `go tool pprof` and speedscope (profile.proto, gzip); needs -o
@@ -96,8 +96,8 @@ After a program has installed a seccomp filter of its own, nothing more is recor
 (futex_waitv) counts for the first.
 
 Names: a variable's symbol; for other memory, such as the heap, the function in which threads wait for most of the time.
-Both have file and line if there is debug information: in the file, or in /usr/lib/debug by build ID. Stacks are
-walked by the tables of the program's files (.eh_frame), and by frame pointers where there are none. Code that the
+Both have file and line if there is debug information: in the file, or in /usr/lib/debug by build ID. Functions
+of glibc have names without lines. Stacks are walked by the tables of the program's files (.eh_frame), and by frame pointers where there are none. Code that the
 program has compiled itself is named by /tmp/perf-PID.map, if it writes one (java -XX:+UnlockDiagnosticVMOptions
 -XX:+DumpPerfMapAtExit, node --perf-basic-prof, python -X perf).
 

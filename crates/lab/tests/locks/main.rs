@@ -258,7 +258,7 @@ fn more_words_than_the_limit_are_counted_and_take_no_memory() {
     let (objects, said, few_kib) = visited("few", "400");
     assert!(objects.len() == 400 && objects.iter().all(|word| word["dropped"].is_null()), "{objects:?}");
     assert!(!said.contains("--limit"), "{said}");
-    // The ring, of which the first run uses more, is 8 MiB. 40,000 sites would take 80 MiB.
+    // The ring, of which the first run uses more, is 2 MiB. 40,000 sites would take 80 MiB.
     assert!(many_kib < few_kib + (24 << 10), "{many_kib} KiB for 40,000 words, {few_kib} KiB for 400");
     let table = text(&locks(&["--limit", "1"], &PLANTED, "few").stderr);
     assert!(table.contains("399 more waits of "), "{table}");

@@ -3,7 +3,7 @@
 mod bound;
 
 use crate::past::Past;
-use crate::word::{By, End, Word};
+use crate::word::{End, WokenBy, Word};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use ufutex_program::ring::Kind;
@@ -265,10 +265,10 @@ impl Process {
             time,
             tid,
             match result {
-                0.. => End::Woken(waker.map(|waker| By {
+                0.. => End::Woken(waker.map(|waker| WokenBy {
                     tid: waker.tid,
                     stack: waker.stack,
-                    is_across: waker.cpu != cpu,
+                    is_across_cpus: waker.cpu != cpu,
                 })),
                 ETIMEDOUT => End::TimedOut,
                 _ => End::Other,
@@ -281,7 +281,10 @@ impl Process {
         self.seats.remove(&wait.seat);
         let Wait { word, stack, operation, since_ns, .. } = wait;
         self.past.push(Past { tid, word, place: (stack, operation), since_ns, until_ns: time.max(since_ns), end });
+        // A thread that holds a lock for good wakes nobody. It may have been unknown when this wait began.
+        let owner = if end == End::Other { self.owner(&wait, &wait.around) } else { None };
         if let Some(word) = self.words.get_mut(&wait.word) {
+            owner.inspect(|owner| word.was_held_by(time, *owner));
             let before = word.sites.len();
             word.end(time, tid, (wait.stack, wait.operation), time.saturating_sub(wait.since_ns), end);
             self.sites += word.sites.len() - before;
@@ -377,7 +380,7 @@ pub mod tests {
         let process = &account.processes[&1];
         let site = process.words[&WORD].sites.values().next().expect("one stack");
         assert_eq!((site.sum, site.wakes, site.timeouts), (Sum { waits: 2, total_ns: 1600 }, 1, 1));
-        assert_eq!(site.across, 1, "thread 20 has woken on CPU 0 the one that ran on CPU 1");
+        assert_eq!(site.across_cpus, 1, "thread 20 has woken on CPU 0 the one that ran on CPU 1");
         let ((waker, stack), sum) = site.wakers.iter().next().expect("one waker");
         assert_eq!((*waker, account.stack(*stack), sum.total_ns), (20, &[0x333][..], 600));
         assert_eq!((process.threads[&10].name.as_str(), process.threads[&20].name.as_str()), ("waits", "wakes"));
@@ -411,6 +414,18 @@ pub mod tests {
         sleeps(&mut account, 2000, 10, 12_345);
         ends(&mut account, 2100, 10, -4);
         assert_eq!(account.processes[&1].words[&WORD].held_ns, HashMap::from([(20, 400)]), "12345 is no thread");
+    }
+
+    #[test]
+    fn owner_that_is_seen_only_later_has_held_the_lock_of_which_nobody_was_woken() {
+        let mut account = Account::default();
+        sleeps(&mut account, 1000, 10, 20);
+        assert!(account.processes[&1].words[&WORD].held_ns.is_empty(), "20 is no thread yet");
+        sleeps(&mut account, 1100, 20, 10);
+        account.processes.values_mut().for_each(|process| process.end_all(2000));
+        let held = &account.processes[&1].words[&WORD].held_ns;
+        assert!(held.contains_key(&20) || held.contains_key(&10), "{held:?}");
+        assert_eq!(held.values().sum::<u64>(), 1000);
     }
 
     #[test]

@@ -95,7 +95,9 @@ impl Files {
             // SAFETY: a mapping of a `Ring`'s length, whose bytes are all valid and shared as atomics.
             let ring: &Ring = unsafe { &*open.map.as_ptr().cast::<Ring>() };
             let head = ring.head();
-            while !open.is_broken && ring.tail().wrapping_sub(head).cast_signed() < 0 {
+            // The program may have stored any head.
+            let last = taken + ufutex_program::ring::WORDS;
+            while taken < last && !open.is_broken && ring.tail().wrapping_sub(head).cast_signed() < 0 {
                 match ring.take(&mut self.record) {
                     Ok(None) => break,
                     Ok(Some(kind)) => {

@@ -37,7 +37,8 @@ const MUTEX: Kind = kind("mutex", Some(true));
 /// Parts of functions' names, and the kind. The first that fits counts, so that what uses a condition variable of glibc comes
 /// before the condition variable.
 const KINDS: [(&[&str], Kind); 24] = [
-    (&["take_gil"], kind("Python's GIL", Some(true))),
+    // The first has a name only with debug information.
+    (&["take_gil", "PyEval_RestoreThread", "PyEval_AcquireThread"], kind("Python's GIL", Some(true))),
     (&["PyThread_acquire_lock", "PyMutex_Lock", "_PyMutex", "PySemaphore", "_PyParkingLot"], kind("Python lock", None)),
     (&["rb_mutex_lock", "rb_mutex_synchronize", "do_mutex_lock"], of_thread("Ruby mutex", Some(true))),
     (
@@ -59,7 +60,7 @@ const KINDS: [(&[&str], Kind); 24] = [
     (&["JavaThread::sleep"], of_thread("Java's Thread.sleep", Some(false))),
     (&["Monitor::wait"], of_thread("JVM's monitor", Some(false))),
     (&["ObjectMonitor", "PlatformMonitor", "PlatformMutex", "PlatformEvent"], of_thread("Java monitor", None)),
-    // Its threads sleep until there is a goroutine to run. A goroutine that waits is no thread that waits.
+    // Its threads sleep until there is a goroutine to run. A goroutine that waits blocks no thread.
     (&["runtime.futex"], of_thread("Go's park", Some(false))),
     // MariaDB's and MySQL's, for tables and for GET_LOCK(). Its waiters sleep in a condition variable of their own.
     (&["MDL_wait::"], of_thread("metadata lock", Some(true))),
@@ -107,7 +108,7 @@ const LIBRARIES: [&str; 6] =
 /// The kind, by the frames of a wait and its operation.
 pub fn of(frames: &[Frame], operation: u64) -> Kind {
     let names = frames.iter().take(12).filter_map(|frame| frame.function.as_deref());
-    // Outside of Ruby's interpreter are the locks that the thread holds.
+    // Frames outside of `rb_vm_exec` are calls under way, such as `synchronize` of a lock that the thread holds.
     let names: Vec<&str> = names.take_while(|name| *name != "rb_vm_exec").collect();
     let fits = |parts: &[&str]| names.iter().any(|name| parts.iter().any(|part| name.contains(part)));
     let mut fitting = KINDS.iter().filter(|(parts, _)| fits(parts)).map(|(_, kind)| *kind);

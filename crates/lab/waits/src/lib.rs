@@ -31,6 +31,7 @@ use std::time::Duration;
 
 pub use program::run;
 pub use records::{LIMIT, Lock, Records};
+pub use table::time;
 
 /// Format of the output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -61,7 +61,7 @@ struct Module {
     symbols: Loader,
     /// The separate file with its debug information.
     debug: Option<Loader>,
-    /// The symbols of such a file of glibc by address. Its other information takes 60 ms to read, and is seldom wanted.
+    /// For a file of glibc, instead of `debug`: the symbols of its separate file, by address. Reading the rest would take 60 ms.
     of_glibc: Vec<(u64, String)>,
     /// The file that has debug information, if any has.
     described_by: PathBuf,

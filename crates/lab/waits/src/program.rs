@@ -5,7 +5,6 @@ use crate::files;
 use crate::names::Names;
 use crate::past::Newest;
 use crate::records::Records;
-use crate::word::Sum;
 use crate::{Format, Locks, folded, hang, json, page, pprof, progress, report, table};
 use anyhow::{Context, Result};
 use lab_measure::interrupt;
@@ -53,7 +52,8 @@ fn run_and_print(locks: &Locks) -> Result<u8> {
     let mut records = Records::new(locks.limit)?;
     records.newest = (locks.format == Format::Page).then(Newest::default);
     let mut program = start(locks, &records)?;
-    let mut watched = Watched { locks, records, names: Names::default(), progress: progress::Line::new() };
+    let mut watched =
+        Watched { locks, records, names: Names::default(), progress: progress::Status::new(), state: None };
     let (status, is_hung) = watched.watch(&mut program, &wants_state, &wants_end)?;
     watched.progress.clear();
     watched.records.end();
@@ -108,7 +108,9 @@ struct Watched<'l> {
     locks: &'l Locks,
     records: Records,
     names: Names,
-    progress: progress::Line,
+    progress: progress::Status,
+    /// The waiting threads when they were printed last.
+    state: Option<String>,
 }
 
 impl Watched<'_> {
@@ -122,7 +124,7 @@ impl Watched<'_> {
         let (mut still, mut last, mut spent) = (Duration::ZERO, Instant::now(), 0);
         let (mut is_hung, mut was_interrupted) = (false, false);
         let mut end_by = None;
-        let ended = Ended::of(program);
+        let ended = ProgramEnd::of(program);
         loop {
             let any = self.records.drain();
             if let Some(status) = program.try_wait()? {
@@ -176,8 +178,17 @@ impl Watched<'_> {
         if still >= length {
             return self.records.account.processes.values().any(waits);
         }
-        let waiting = hang::waiting(&self.records.account, &mut self.names, hang::now_ns());
-        let is_long = |one: &&hang::Waiting| u128::from(one.waited_ns) >= length.as_nanos();
+        // Names are looked up only if there may be a deadlock of this age: meanwhile nobody reads the records.
+        let (now, age) = (hang::now_ns(), length.as_nanos());
+        let is_old = |process: &Process| {
+            let mut waits = process.threads.values().filter_map(|thread| thread.waits.as_ref());
+            waits.any(|wait| u128::from(now.saturating_sub(wait.since_ns)) >= age)
+        };
+        if !self.records.account.processes.values().any(is_old) {
+            return false;
+        }
+        let waiting = hang::waiting(&self.records.account, &mut self.names, now);
+        let is_long = |one: &&hang::Waiting| u128::from(one.waited_ns) >= age;
         hang::deadlocks(&waiting).iter().any(|cycle| cycle.iter().all(is_long))
     }
 
@@ -194,33 +205,12 @@ impl Watched<'_> {
         self.records.files.processes().any(|pid| matches!(files::state(pid), Some('T' | 't')))
     }
 
-    fn missing(&self) -> Vec<String> {
-        let mut missing = Vec::new();
-        for Process { pid, dropped, is_broken, .. } in self.records.account.processes.values() {
-            if *dropped != 0 {
-                missing.push(format!("{dropped} records of process {pid} found no room: its figures are incomplete"));
-            }
-            if *is_broken {
-                missing.push(format!("process {pid} has overwritten its records: its later waits are missing"));
-            }
-        }
-        let Sum { waits, total_ns } = self.records.account.dropped.waits;
-        if waits != 0 {
-            missing.push(format!(
-                "{waits} more waits of {} are left out to save memory; --limit keeps more than {} call sites",
-                table::time(total_ns),
-                self.locks.limit
-            ));
-        }
-        missing
-    }
-
     /// Prints the waiting threads.
     fn say_state(&mut self) -> Result<()> {
         self.progress.clear();
         let waiting = hang::waiting(&self.records.account, &mut self.names, hang::now_ns());
         if self.locks.format != Format::Json {
-            stderr::text(&hang::text(&waiting));
+            stderr::text(self.state.insert(hang::text(&waiting)));
             return Ok(());
         }
         for cycle in hang::deadlocks(&waiting) {
@@ -236,11 +226,14 @@ impl Watched<'_> {
         let lines = report::lines(&self.records.account, &mut self.names);
         let command: Vec<_> = self.locks.command.iter().map(|part| part.to_string_lossy()).collect();
         let command = command.join(" ").escape_debug().to_string();
-        let (missing, newest) = (self.missing(), self.records.newest.take().unwrap_or_default());
+        let (missing, newest) = (self.records.missing(), self.records.newest.take().unwrap_or_default());
         let mut text = Vec::new();
         match self.locks.format {
             Format::Table => text = table::text(&command, &missing, &self.records.account, &lines).into_bytes(),
-            Format::Page => text = page::text(&command, &missing, &self.records.account, &lines, &newest)?.into_bytes(),
+            Format::Page => {
+                text = page::text(&command, &missing, self.state.as_deref(), &self.records.account, &lines, &newest)?
+                    .into_bytes()
+            }
             Format::Json => {
                 let dropped = json::dropped(self.records.account.dropped.waits);
                 let mut objects = lines.iter().map(json::line).chain(dropped);
@@ -264,10 +257,10 @@ impl Watched<'_> {
     }
 }
 
-/// Says when the program has ended.
-struct Ended(Option<OwnedFd>);
+/// A pidfd of the program, readable when that has ended. `None` on a kernel without pidfds.
+struct ProgramEnd(Option<OwnedFd>);
 
-impl Ended {
+impl ProgramEnd {
     fn of(program: &Child) -> Self {
         // SAFETY: our own child. The result is a new descriptor, or -1 on a kernel without this call.
         let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, program.id(), 0) } as i32;
@@ -275,7 +268,7 @@ impl Ended {
         Self((descriptor >= 0).then(|| unsafe { OwnedFd::from_raw_fd(descriptor) }))
     }
 
-    /// Waits until the program has ended, but not longer than this, and not if a signal comes.
+    /// Returns when the program has ended, when a signal comes, or after `most`.
     fn wait(&self, most: Duration) {
         let descriptor = self.0.as_ref().map_or(-1, AsRawFd::as_raw_fd);
         let mut program = libc::pollfd { fd: descriptor, events: libc::POLLIN, revents: 0 };

@@ -15,12 +15,12 @@ use std::time::{Duration, Instant};
 const EVERY: Duration = Duration::from_secs(1);
 
 /// The line.
-pub struct Line {
+pub struct Status {
     shown: Option<Progress>,
     last: Instant,
 }
 
-impl Line {
+impl Status {
     /// Nothing is shown for the first second.
     pub fn new() -> Self {
         Self { shown: None, last: Instant::now() }

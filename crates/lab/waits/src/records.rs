@@ -1,10 +1,11 @@
 //! A program's records while it runs, and what they add up to.
 
-use crate::account::Account;
+use crate::account::{Account, Process};
 use crate::files::Files;
 use crate::hang;
 use crate::names::Names;
 use crate::past::Newest;
+use crate::word::Sum;
 use crate::{kind, report, table};
 use anyhow::Result;
 use serde::Serialize;
@@ -64,6 +65,28 @@ impl Records {
         self.account.trim(self.limit);
     }
 
+    /// What the figures lack, in sentences.
+    pub fn missing(&self) -> Vec<String> {
+        let mut missing = Vec::new();
+        for Process { pid, dropped, is_broken, .. } in self.account.processes.values() {
+            if *dropped != 0 {
+                missing.push(format!("{dropped} records of process {pid} found no room: its figures are incomplete"));
+            }
+            if *is_broken {
+                missing.push(format!("process {pid} has overwritten its records: its later waits are missing"));
+            }
+        }
+        let Sum { waits, total_ns } = self.account.dropped.waits;
+        if waits != 0 {
+            missing.push(format!(
+                "{waits} more waits of {} are left out to save memory; --limit keeps more than {} call sites",
+                table::time(total_ns),
+                self.limit
+            ));
+        }
+        missing
+    }
+
     /// The lock for which threads waited longest. `None` if no thread slept for a lock.
     pub fn costliest(&self) -> Option<Lock> {
         let lines = report::lines(&self.account, &mut Names::default());
@@ -86,6 +109,7 @@ impl Records {
             share_of_waited: line.total_ns as f64 / locks().map(|line| line.total_ns).sum::<u64>().max(1) as f64,
             wakes: line.wakes,
             wakes_across_cpus: line.wakes_across_cpus,
+            owners: line.owners.len(),
             owner: line.owners.first().map(|owner| (owner.thread.clone(), seconds(owner.held_ns))),
             places,
         })
@@ -107,8 +131,10 @@ pub struct Lock {
     pub share_of_waited: f64,
     /// Waits that were woken.
     pub wakes: u64,
-    /// By a thread on another CPU.
+    /// How many of the wakes were by a thread on another CPU.
     pub wakes_across_cpus: u64,
+    /// How many threads held it while others waited; at most ten are counted.
+    pub owners: usize,
     /// The thread that held it longest while others waited, and for how many seconds.
     pub owner: Option<(String, f64)>,
     /// Where it is taken, and the shares of the time, the largest first.

@@ -39,7 +39,7 @@ pub struct Line {
     pub waiters_mean: Option<f64>,
     /// Waits that were woken, and that ended because their time was up.
     pub wakes: u64,
-    /// Of the wakes those by a thread on another CPU.
+    /// How many of the wakes were by a thread on another CPU.
     pub wakes_across_cpus: u64,
     /// See `wakes`.
     pub timeouts: u64,
@@ -144,7 +144,8 @@ fn line(account: &Account, names: &mut Names, (number, process): (usize, &Proces
     sites.sort_by_key(|(id, site)| (Reverse(site.sum.total_ns), *id));
     let total = |of: fn(&word::Site) -> u64| sites.iter().fold(0u64, |sum, (_, site)| sum.saturating_add(of(site)));
     let (waits, total_ns) = (total(|site| site.sum.waits), total(|site| site.sum.total_ns));
-    let (wakes, across, timeouts) = (total(|site| site.wakes), total(|site| site.across), total(|site| site.timeouts));
+    let (wakes, across_cpus, timeouts) =
+        (total(|site| site.wakes), total(|site| site.across_cpus), total(|site| site.timeouts));
     let longest_ns = sites.iter().map(|(_, site)| site.longest_ns).max().unwrap_or(0);
     let mut times = word::no_times();
     // It grows as needed. Without memory for that a time is missing.
@@ -192,7 +193,7 @@ fn line(account: &Account, names: &mut Names, (number, process): (usize, &Proces
         },
         waiters_mean: (!kind.is_of_thread).then(|| total_ns as f64 / busy_ns.max(1) as f64),
         wakes,
-        wakes_across_cpus: across,
+        wakes_across_cpus: across_cpus,
         timeouts,
         sites: sites.iter().map(|(place, of)| site(process, &mut frames, *place, of)).collect(),
         owners,

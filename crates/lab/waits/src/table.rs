@@ -1,7 +1,8 @@
 //! The output for people.
 
 use crate::account::Account;
-use crate::report::Line;
+use crate::report::{self, Line};
+use std::collections::HashSet;
 use std::fmt::{self, Write};
 
 /// Words that took less than this share of the time are left out, and only counted.
@@ -16,7 +17,7 @@ const MOST_FRAMES: usize = 12;
 /// The title of the locks.
 pub const LOCKS: &str = "Locks, for which threads waited until another gave them up";
 /// The title of all else.
-pub const EVENTS: &str = "What threads waited for to happen: work, a condition";
+pub const EVENTS: &str = "Events for which threads waited: work, a condition";
 /// What stands in place of both.
 pub const NOTHING: &str = "No thread has slept in a wait for a private futex.";
 
@@ -45,7 +46,9 @@ fn write(to: &mut String, command: &str, missing: &[String], account: &Account, 
 
 /// What the output is about.
 pub fn heading(command: &str, account: &Account) -> String {
-    match account.processes.len() + account.dropped.processes {
+    // A process that executes another program counts in the account as a new one.
+    let pids: HashSet<i32> = account.processes.values().map(|process| process.pid).collect();
+    match pids.len() + account.dropped.processes {
         0 | 1 => format!("Locks of '{command}'"),
         number => format!("Locks of '{command}' in {number} processes"),
     }
@@ -56,7 +59,13 @@ pub fn summary(account: &Account, lines: &[Line]) -> String {
     let all = lines.iter().fold(0u64, |sum, line| sum.saturating_add(line.total_ns));
     let waits: u64 = lines.iter().map(|line| line.waits).sum();
     let ran = account.processes.values().map(|process| process.last_ns.saturating_sub(process.first_ns)).max();
-    format!("{waits} waits of {} for {} words, in {}", time(all), lines.len(), time(ran.unwrap_or(0)))
+    let (waits, words) = (counted(waits, "wait"), counted(lines.len() as u64, "word"));
+    format!("{waits} of {} for {words}, all threads together, in {}", time(all), time(ran.unwrap_or(0)))
+}
+
+/// `1 wait`, `2 waits`.
+fn counted(number: u64, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
 /// A line for each word, those with the most time first.
@@ -68,8 +77,10 @@ fn section(to: &mut String, title: &str, lines: &[&Line]) -> fmt::Result {
     writeln!(to, "{:>10} {:>9} {:>9} {:>9} {:>9} {:>7}", "waited", "waits", "mean", "p99", "longest", "waiters")?;
     let all = lines.iter().fold(0u64, |sum, line| sum.saturating_add(line.total_ns));
     let is_shown = |line: &&&Line| line.total_ns as f64 >= SHARE_SHOWN * all as f64;
-    let shown: Vec<_> = lines.iter().filter(is_shown).take(MOST_WORDS).collect();
-    for line in &shown {
+    let shown = lines.iter().filter(is_shown).take(MOST_WORDS).count();
+    // A line that says that there is one more takes as much room as that one.
+    let shown = if shown + 1 == lines.len() { lines.len() } else { shown };
+    for line in &lines[..shown] {
         writeln!(
             to,
             "{:>10} {:>9} {:>9} {:>9} {:>9} {:>7}  {}",
@@ -82,8 +93,8 @@ fn section(to: &mut String, title: &str, lines: &[&Line]) -> fmt::Result {
             name(line),
         )?;
     }
-    if shown.len() < lines.len() {
-        writeln!(to, "{:>10} {} more words", "", lines.len() - shown.len())?;
+    if shown < lines.len() {
+        writeln!(to, "{:>10} {} more words", "", lines.len() - shown)?;
     }
     writeln!(to)
 }
@@ -94,28 +105,35 @@ fn details(to: &mut String, line: &Line) -> fmt::Result {
         address => writeln!(to, "\n {}, {address:#x}", name(line)),
     }?;
     for site in line.sites.iter().take(MOST_EACH) {
-        writeln!(to, "\n   {} in {} waits at", time(site.total_ns), site.waits)?;
+        writeln!(to, "\n   {} in {} at", time(site.total_ns), counted(site.waits, "wait"))?;
         frames(to, &site.stack)?;
         for waker in site.wakers.iter().take(MOST_EACH) {
             let place = waker.caller.as_ref().map(|frame| format!(", in {frame}")).unwrap_or_default();
-            writeln!(
-                to,
-                "     ended by {} {} times, {} in all{place}",
-                waker.thread,
-                waker.waits,
-                time(waker.total_ns)
-            )?;
+            let waits = counted(waker.waits, "wait");
+            writeln!(to, "     {waits} of {} ended by {}{place}", time(waker.total_ns), waker.thread)?;
         }
+        more(to, "     ", site.wakers.len(), "waker")?;
     }
     let owners = if line.is_lock { &line.owners[..] } else { &[] };
+    // Often a thread takes it where others wait for it.
+    let mut shown: HashSet<Vec<String>> =
+        line.sites.iter().take(MOST_EACH).map(|site| report::texts(&site.stack)).collect();
     for owner in owners.iter().take(MOST_EACH) {
         writeln!(to, "\n   held by {} for {} while others waited", owner.thread, time(owner.held_ns))?;
-        if let Some(stack) = &owner.taken_at {
+        if let Some(stack) = owner.taken_at.as_ref().filter(|stack| shown.insert(stack.to_vec())) {
             writeln!(to, "     taken after a wait at")?;
             frames(to, stack)?;
         }
     }
-    Ok(())
+    more(to, "   ", owners.len(), "owner")
+}
+
+/// Says how many are left out.
+fn more(to: &mut String, indent: &str, number: usize, thing: &str) -> fmt::Result {
+    match number.saturating_sub(MOST_EACH) {
+        0 => Ok(()),
+        left => writeln!(to, "{indent}and {} more", counted(left as u64, thing)),
+    }
 }
 
 /// The word's name, with its kind if the name does not say it, and the place of a variable.
@@ -139,7 +157,7 @@ pub fn time(ns: u64) -> String {
         short if short >= 1e3 => (short / 1e3, "us"),
         _ => (ns, "ns"),
     };
-    let digits = if number >= 100.0 {
+    let digits = if number >= 100.0 || unit == "ns" {
         0
     } else if number >= 10.0 {
         1
@@ -156,9 +174,6 @@ mod tests {
     #[test]
     fn a_time_has_three_digits_and_a_unit() {
         let times = [0, 999, 1000, 12_345, 999_900, 1_500_000, 250_000_000, 1_234_000_000, 100_000_000_000].map(time);
-        assert_eq!(
-            times,
-            ["0.00 ns", "999 ns", "1.00 us", "12.3 us", "1000 us", "1.50 ms", "250 ms", "1.23 s", "100 s"]
-        );
+        assert_eq!(times, ["0 ns", "999 ns", "1.00 us", "12.3 us", "1000 us", "1.50 ms", "250 ms", "1.23 s", "100 s"]);
     }
 }

@@ -35,7 +35,7 @@ impl Sum {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
     /// By a wake, and by which thread if that is known.
-    Woken(Option<By>),
+    Woken(Option<WokenBy>),
     /// Its time was up.
     TimedOut,
     /// By a signal, or with the program.
@@ -44,17 +44,17 @@ pub enum End {
 
 /// What has ended a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct By {
+pub struct WokenBy {
     /// The thread.
     pub tid: u32,
     /// From where.
     pub stack: StackId,
-    /// It ran on another CPU than the woken thread after that.
-    pub is_across: bool,
+    /// The waker ran on another CPU than the woken thread did when its wait ended.
+    pub is_across_cpus: bool,
 }
 
-/// Most threads of a site or a word that are told apart: a program that makes a thread for each request would fill the memory. At this
-/// number the half with the least time is dropped.
+/// Most waiting threads and wakers of a site, and owners of a word: a program that makes a thread for each request would fill the
+/// memory. At this number the wakers or owners with the least time are dropped, about half. Further waiting threads are not added.
 const MOST_THREADS: usize = 1024;
 
 fn trim<K: Eq + Hash, V>(map: &mut HashMap<K, V>, time: impl Fn(&V) -> u64) {
@@ -79,7 +79,7 @@ pub struct Site {
     /// How many were woken.
     pub wakes: u64,
     /// How many of those by a thread on another CPU.
-    pub across: u64,
+    pub across_cpus: u64,
     /// How many ended because their time was up.
     pub timeouts: u64,
     /// The threads that have waited.
@@ -96,7 +96,7 @@ impl Default for Site {
             longest_ns: 0,
             times: no_times(),
             wakes: 0,
-            across: 0,
+            across_cpus: 0,
             timeouts: 0,
             threads: HashSet::new(),
             wakers: HashMap::new(),
@@ -122,10 +122,10 @@ impl Site {
         match end {
             End::Woken(waker) => {
                 self.wakes += 1;
-                if let Some(By { tid, stack, is_across }) = waker {
+                if let Some(WokenBy { tid, stack, is_across_cpus }) = waker {
                     self.wakers.entry((tid, stack)).or_default().add(ns);
                     trim(&mut self.wakers, |sum| sum.total_ns);
-                    self.across += u64::from(is_across);
+                    self.across_cpus += u64::from(is_across_cpus);
                 }
             }
             End::TimedOut => self.timeouts += 1,
@@ -191,6 +191,14 @@ impl Word {
         }
     }
 
+    /// If nobody is known to hold the lock, this thread does.
+    pub fn was_held_by(&mut self, now: u64, owner: u32) {
+        self.pass(now);
+        if self.holder.is_none() {
+            self.is_held_by(owner);
+        }
+    }
+
     /// Adds the time until `now` to what it belongs to.
     fn pass(&mut self, now: u64) {
         if self.waiting != 0 {
@@ -230,8 +238,8 @@ mod tests {
     const STACK: StackId = StackId(0);
     const HERE: Place = (STACK, 128);
 
-    fn by(tid: u32) -> By {
-        By { tid, stack: STACK, is_across: false }
+    fn by(tid: u32) -> WokenBy {
+        WokenBy { tid, stack: STACK, is_across_cpus: false }
     }
 
     #[test]

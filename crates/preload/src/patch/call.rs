@@ -75,8 +75,8 @@ const CALL: usize = size_of::<Call>().next_multiple_of(64);
 pub const RED_ZONE: usize = 128;
 
 unsafe extern "C" {
-    /// Where [`take_by_flag`] returns to in [`from_stub`]. There rbp is the address of the program's rbp, behind which are the address
-    /// after the site and the red zone. Not a function.
+    /// The address in [`from_stub`] to which [`take_by_flag`] returns; never called. There, rbp points to the program's saved rbp. Above it
+    /// are the address after the site and the red zone.
     #[link_name = "ufutex_taken_from_stub"]
     pub safe fn taken_from_stub();
 }

@@ -30,7 +30,7 @@ const MOST_STACK: u64 = 1 << 30;
 pub struct Stacks {
     shards: [Shard; SHARDS],
     modules: Modules,
-    /// Numbers of stacks whose record has been written, each at a place that follows from it.
+    /// Numbers of stacks whose records have been written. A number's upper 12 bits are its index.
     written: [AtomicU64; 4096],
 }
 
@@ -46,7 +46,7 @@ struct Walker {
     /// The address behind its own stack.
     top: u64,
     known: Known,
-    /// Each keeps one rule for the addresses of a remainder modulo 509: too few for all stacks of a program.
+    /// Unwinding rules. A cache has one entry for each address modulo 509, too few for a program's stacks, so there are eight.
     caches: [CacheX86_64<MayAllocateDuringUnwind>; 8],
     frames: Vec<u64>,
     page: Page,
@@ -72,27 +72,30 @@ struct Registers {
 }
 
 impl Stacks {
-    /// The number of the calling thread's stack, from the program's innermost frame on. Its record has been written, unless the
-    /// number is 0: if all walkers are in use, or if there is no memory for one. This function waits for no other thread's walk.
+    /// The number of the calling thread's stack, from the program's innermost frame on. Writes its record first,
+    /// if that is not written. 0 if all walkers are in use, there is no memory for one, no frame was found, or the record was dropped.
+    /// Does not wait for another thread's walk, but waits for the reader if the ring is full.
     #[inline(never)]
-    pub fn number(&self, now: u64, ring: &Ring) -> u64 {
+    pub fn record(&self, now: u64, ring: &Ring) -> u64 {
         let (ip, sp, bp): (u64, u64, u64);
         // SAFETY: reads registers.
         unsafe {
             asm!("lea {}, [rip]", "mov {}, rsp", "mov {}, rbp", out(reg) ip, out(reg) sp, out(reg) bp,
                 options(nostack, nomem, preserves_flags));
         }
-        // On the walker's stack a signal would have its handler at the top of the alternate stack, over the frames of a thread that
-        // is on that stack now.
+        // Before a lock is held, for which other threads would then have no stack.
+        super::wait_for_reader(ring, || ring.has_room());
+        // While the thread is on the walker's stack, the kernel takes the alternate stack for unused. A handler would begin at its top,
+        // over the thread's own frames. So signals are blocked.
         let mask = is_on_alternate_stack().then(gate::block_all);
-        let number = self.walked(Registers { ip, sp, bp }, now, ring);
+        let number = self.walk_and_record(Registers { ip, sp, bp }, now, ring);
         if let Some(mask) = mask {
             gate::set_mask(mask);
         }
         number
     }
 
-    fn walked(&self, from: Registers, now: u64, ring: &Ring) -> u64 {
+    fn walk_and_record(&self, from: Registers, now: u64, ring: &Ring) -> u64 {
         let Some((_locked, walker)) = self.take(from.sp) else { return 0 };
         // SAFETY: guarded by the lock that we hold.
         let walker = unsafe { &mut *walker };
@@ -100,11 +103,11 @@ impl Stacks {
         let walk = || walker.walk(from, &self.modules, now, ring);
         // SAFETY: the walker's own stack, which only the holder of its lock uses.
         unsafe { stack::run_on(top, walk) };
-        self.number_of(&walker.frames, ring)
+        self.record_frames(&walker.frames, ring)
     }
 
     /// The number of a stack. Its record is written if it was not.
-    fn number_of(&self, frames: &[u64], ring: &Ring) -> u64 {
+    fn record_frames(&self, frames: &[u64], ring: &Ring) -> u64 {
         if frames.is_empty() {
             return 0;
         }
@@ -114,7 +117,7 @@ impl Stacks {
         let place = &self.written[number as usize >> 52];
         // [Pp]: the record of the stack has its place in the ring before those that name it.
         if place.load(Ordering::Acquire) != number {
-            if !super::write(ring, Kind::Stack, &[&[number], frames]) {
+            if !super::write_now(ring, Kind::Stack, &[&[number], frames]) {
                 return 0;
             }
             place.store(number, Ordering::Release); // [Pp]
@@ -141,8 +144,8 @@ impl Stacks {
     }
 }
 
-/// Whether the calling thread runs on its alternate stack. Not if the kernel has disabled that meanwhile (SS_AUTODISARM): then
-/// handlers use the stack on which the thread is.
+/// Whether the calling thread runs on its alternate stack. `false` if the kernel has disabled it
+/// (SS_AUTODISARM): then a handler runs on the thread's current stack.
 fn is_on_alternate_stack() -> bool {
     let mut now = libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: 0, ss_size: 0 };
     // SAFETY: stores into `now`.
@@ -164,7 +167,7 @@ impl Walker {
     /// Fills in `frames`. If an address is in no known mapping, the mappings are read again.
     fn walk(&mut self, from: Registers, modules: &Modules, now: u64, ring: &Ring) {
         self.page.at = 0;
-        // Memory that is not known is read page by page, at the price of a system call each.
+        // A stack in no known mapping costs a system call for each page, so the mappings are read again for it too.
         let is_known = self.try_walk(from) && self.known.memory_at(from.sp).is_some();
         if modules.refresh(&mut self.known, is_known, now, ring) {
             self.try_walk(from);
@@ -195,7 +198,7 @@ impl Walker {
             let cache = &mut caches[(at / 509) as usize % 8];
             let next = match at {
                 at if at == signals::restore as *const () as u64 => interrupted(&mut registers, &mut load),
-                at if at == call::taken_from_stub as *const () as u64 => from_stub(&mut registers, &mut load),
+                at if at == call::taken_from_stub as *const () as u64 => unwind_stub(&mut registers, &mut load),
                 _ => known.unwinder.unwind_frame(address, &mut registers, cache, &mut load).ok().flatten(),
             };
             let Some(next) = next.and_then(FrameAddress::from_return_address) else { break };
@@ -215,9 +218,9 @@ fn interrupted(registers: &mut UnwindRegsX86_64, load: &mut impl FnMut(u64) -> R
     Some(ip)
 }
 
-/// Goes on behind the site from which a stub has called this library. By the tables of [`call::from_stub`] the unwinder would take
-/// some ten times as long, because it keeps no rule for a return address that is not right below the caller's stack.
-fn from_stub(registers: &mut UnwindRegsX86_64, load: &mut impl FnMut(u64) -> Result<u64, ()>) -> Option<u64> {
+/// Unwinds from [`call::from_stub`] to the program's code after the replaced instruction. By its tables the unwinder would take some
+/// ten times as long: it caches no rule for a frame whose return address is not directly below the caller's stack.
+fn unwind_stub(registers: &mut UnwindRegsX86_64, load: &mut impl FnMut(u64) -> Result<u64, ()>) -> Option<u64> {
     let frame = registers.bp();
     let (bp, ip) = (load(frame).ok()?, load(frame.wrapping_add(8)).ok()?);
     *registers = UnwindRegsX86_64::new(ip, frame.wrapping_add(16 + call::RED_ZONE as u64), bp);

@@ -2,7 +2,7 @@
 //! runs.
 //!
 //! The command looks up symbols, adds up times and finds deadlocks. Here a record is only written: the time, the thread, the word,
-//! and return addresses.
+//! the CPU, and the number of the stack, whose return addresses are a record of their own.
 
 mod frames;
 mod modules;
@@ -37,7 +37,7 @@ pub fn begin() {
     }
     if let Some((process, ring)) = ring() {
         // The mappings are read now, before the program may have changed its root.
-        process.profile.stacks.number(now(), ring);
+        process.profile.stacks.record(now(), ring);
     }
 }
 
@@ -119,19 +119,19 @@ fn make(directory: &[u8]) -> Option<&'static Ring> {
 
 /// A thread that finds no room waits for the reader in naps of this length.
 static NAP: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
-/// After that many naps in which the reader has taken nothing the record is dropped: the reader may be stopped, or dead.
+/// Naps without progress of the reader after which a record is dropped: the reader may be stopped, or dead.
 const NAPS: u32 = 1000;
 
-/// Writes a record. Returns whether it was written. If the ring is full, waits for the reader, so that what the command
-/// says does not depend on how busy the machine is.
-fn write(ring: &Ring, kind: Kind, parts: &[&[u64]]) -> bool {
+/// Waits until `is_done`. Returns `false` if the reader has taken nothing for [`NAPS`] naps, or the program has installed a filter
+/// of its own, which may not know the call.
+fn wait_for_reader(ring: &Ring, mut is_done: impl FnMut() -> bool) -> bool {
     let (mut tail, mut naps) = (ring.tail(), 0);
-    while !ring.write(kind, parts) {
+    while !is_done() {
         if ring.tail() != tail {
             (tail, naps) = (ring.tail(), 0);
         }
-        if naps == NAPS || ring.was_given_up_at(tail) {
-            ring.drop_at(tail);
+        if naps == NAPS || ring.was_given_up_at(tail) || patch::is_filtered() {
+            ring.give_up_at(tail);
             return false;
         }
         // SAFETY: reads `NAP`.
@@ -139,6 +139,25 @@ fn write(ring: &Ring, kind: Kind, parts: &[&[u64]]) -> bool {
         naps += 1;
     }
     true
+}
+
+/// Writes a record. If the ring is full, waits for the reader, so that a busy machine loses no records. Returns `false` if that was
+/// in vain: then the record is dropped and counted.
+fn write(ring: &Ring, kind: Kind, parts: &[&[u64]]) -> bool {
+    let is_written = wait_for_reader(ring, || ring.write(kind, parts));
+    if !is_written {
+        ring.count_dropped();
+    }
+    is_written
+}
+
+/// As [`write`], for a thread that holds a lock and must not wait. It has called [`wait_for_reader`] before.
+fn write_now(ring: &Ring, kind: Kind, parts: &[&[u64]]) -> bool {
+    let is_written = ring.write(kind, parts);
+    if !is_written {
+        ring.count_dropped();
+    }
+    is_written
 }
 
 /// CLOCK_MONOTONIC in nanoseconds.
@@ -186,7 +205,7 @@ fn note_sleep(process: &'static Process, ring: &'static Ring, number: Number, ar
         let at = address + 8 * i as u64;
         if (at + 7) >> 12 == address >> 12 { memory::read(at).unwrap_or(0) } else { 0 }
     });
-    let stack = process.profile.stacks.number(now, ring);
+    let stack = process.profile.stacks.record(now, ring);
     write(ring, Kind::Sleeps, &[&[now, tid, address, operation, seat, stack], &around])
 }
 
@@ -199,8 +218,10 @@ pub struct Asleep {
 impl Asleep {
     /// Notes that the wait has ended, with this result of the call.
     pub fn ended(self, result: isize) {
-        if patch::is_filtered() {
-            return; // another thread has installed a filter for this one meanwhile
+        // Another thread may have installed a filter for this one. Or this is a child that a handler has made: the ring is the parent's.
+        let is_own = process().is_some_and(|process| ptr::eq(process.profile.ring.load(Ordering::Relaxed), self.ring));
+        if patch::is_filtered() || !is_own {
+            return;
         }
         write(self.ring, Kind::Ended, &[&[now(), self.seat, result as u64, vdso::getcpu().into()]]);
     }
@@ -218,7 +239,7 @@ pub fn wakes(seat: u64) {
 fn note_wake(process: &'static Process, ring: &'static Ring, seat: u64) {
     let now = now();
     let tid = thread(process, ring, now);
-    let stack = process.profile.stacks.number(now, ring);
+    let stack = process.profile.stacks.record(now, ring);
     write(ring, Kind::Wakes, &[&[now, tid, seat, stack, vdso::getcpu().into()]]);
 }
 

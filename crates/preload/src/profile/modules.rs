@@ -96,7 +96,7 @@ impl Modules {
         // SAFETY: as above.
         let newest = unsafe { &mut **newest };
         if now >= if is_known { newest.read_by } else { newest.read_from } {
-            // Without the time in which other threads had the CPU: code that is mapped meanwhile would be unknown for long.
+            // CPU time: if a preempted reader's waiting counted, the next reading, and with it newly mapped code, would come late.
             let spent = || exit::clock(libc::CLOCK_THREAD_CPUTIME_ID);
             let before = spent();
             newest.known.read(ring);
@@ -223,7 +223,7 @@ impl<'m> Mapping<'m> {
             path.push(u64::from_ne_bytes(word));
         }
         path.truncate(MOST_WORDS - 4);
-        super::write(ring, Kind::Mapped, &[&[self.memory.start, self.memory.end, self.inode], &path]);
+        super::write_now(ring, Kind::Mapped, &[&[self.memory.start, self.memory.end, self.inode], &path]);
     }
 }
 

@@ -51,6 +51,8 @@ pub struct Report {
     pub words: u64,
     /// Whether `words` is exact.
     pub words_exact: bool,
+    /// Calls that named the word with the most calls, which need not be among `hottest`. A lower bound.
+    pub most_calls: u64,
     /// The engine's counters.
     #[serde(serialize_with = "counters")]
     pub counters: Counters,

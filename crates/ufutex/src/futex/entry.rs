@@ -23,7 +23,7 @@ pub(crate) struct Entry {
     /// When the waiter joined its present queue, or when a wake took it. Guarded as the bitset is.
     since: UnsafeCell<Moment>,
     /// What `Observer::caller` returned to the wake that took the entry. Guarded as the bitset is.
-    pub(crate) caller: UnsafeCell<u64>,
+    pub(crate) waker_id: UnsafeCell<u64>,
 }
 
 /// A moment in the life of a system: how many operations in pieces had begun, plus how many waiters with a real-time
@@ -47,7 +47,12 @@ impl Entry {
         since: Moment,
     ) -> Self {
         signal.bitset = UnsafeCell::new(bitset);
-        Self { node: Node::new(key, hash, priority), signal, since: UnsafeCell::new(since), caller: UnsafeCell::new(0) }
+        Self {
+            node: Node::new(key, hash, priority),
+            signal,
+            since: UnsafeCell::new(since),
+            waker_id: UnsafeCell::new(0),
+        }
     }
 
     pub(crate) fn marker(key: TableKey, hash: u32) -> Self {
@@ -101,7 +106,7 @@ impl Domain {
         began: Option<Moment>,
     ) -> impl Fn(NonNull<Node>) -> Pick + use<> {
         let (began, now) = (began.unwrap_or(Moment::END), self.system.now());
-        let (pass_on, caller) = ((count < ALL).then_some(mask), self.observe(|observer| observer.caller()));
+        let (pass_on, waker_id) = ((count < ALL).then_some(mask), self.observe(|observer| observer.waker_id()));
         move |node| {
             // SAFETY: every queued node is the first field of an entry, which the bucket's lock guards during the walk.
             let entry = unsafe { node.cast::<Entry>().as_ref() };
@@ -114,7 +119,7 @@ impl Domain {
                     unsafe {
                         *bitset = pass_on;
                         entry.set_since(began.min(now));
-                        entry.caller.with_mut(|c| *c = caller);
+                        entry.waker_id.with_mut(|c| *c = waker_id);
                     }
                     Pick::Take
                 }

@@ -105,7 +105,7 @@ impl<'d, T: Target> Operation<'d> for WaitOperation<'d, T> {
 
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<(), Error> {
         match &self.state {
-            WaitState::Begun(waiter) if !waiter.give_up(WaitEnd::Ended(cause)) => Ok(()),
+            WaitState::Begun(waiter) if !waiter.give_up(WaitEnd::GaveUp(cause)) => Ok(()),
             _ => Err(cause.into()),
         }
     }

@@ -1,4 +1,4 @@
-//! Tells an embedder of each wait that is queued, and of each wake and requeue that finds a waiter.
+//! Calls an embedder for each wait that is queued, and of each wake and requeue that finds a waiter.
 
 use super::domain::Domain;
 use super::key::{Address, At};
@@ -6,15 +6,15 @@ use super::operation::Cause;
 use super::requeue::Requeued;
 use crate::sys::unwind::catch;
 
-/// Is told what the waits, wakes and requeues of a domain do: [`DomainOptions::observer`](crate::DomainOptions::observer).
+/// Callbacks for the waits, wakes and requeues of a domain: [`DomainOptions::observer`](crate::DomainOptions::observer).
 ///
 /// The thread that waits, wakes or requeues makes the call, or the one that polls or drops a future. It has nothing locked,
-/// except in [`caller`](Self::caller), so the observer may use the engine, and is told of that too. Only when a task inherits a
-/// lock may `wait_ended` come in a section of the platform, where the thread must not sleep. A panic is caught, and changes
+/// except in [`waker_id`](Self::waker_id), so the observer may use the engine, and is called for that too. If a task inherits a
+/// lock, `wait_ended` may be called in a `Platform::section`, where the thread must not sleep. A panic is caught, and changes
 /// nothing. Without `std` it ends the process. A word in an object has its offset as address. docs/OBSERVING.md has the order.
 #[expect(unused_variables, reason = "an embedder implements the calls that it wants")]
 pub trait Observer: core::fmt::Debug + Sync {
-    /// A waiter has been queued. Of the waits that are under way only this one is `wait`. Each word of a `wait_any` has one.
+    /// A waiter has been queued. No other wait that is under way has the number `wait`. Each word of a `wait_any` has one.
     fn wait_began(&self, wait: usize, word: At<Address>) {}
 
     /// The wait has ended. If a requeue moved it, `word` is the last one.
@@ -26,9 +26,9 @@ pub trait Observer: core::fmt::Debug + Sync {
     /// A requeue has woken or moved at least one waiter. [`woke`](Self::woke) is not called for those that it woke.
     fn requeued(&self, from: At<Address>, to: At<Address>, done: Requeued) {}
 
-    /// A number for the thread or task that wakes waiters now: [`WaitEnd::Woken`] has it. A lock is held, so do not use the engine,
-    /// sleep or take a lock.
-    fn caller(&self) -> u64 {
+    /// A number for the calling thread or task, which [`WaitEnd::Woken`] passes on. A wake that has locked a bucket calls this, also if
+    /// it then finds no waiter. That lock is held, so do not use the engine, sleep or take a lock.
+    fn waker_id(&self) -> u64 {
         0
     }
 }
@@ -37,11 +37,11 @@ pub trait Observer: core::fmt::Debug + Sync {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum WaitEnd {
-    /// A wake came, or the waiter has the lock. The number is what [`Observer::caller`] returned on the waking thread; 0 if it
-    /// used a domain without an observer, or if the lock's owner has died. If the waiter was dropped, the next one gets the wake.
+    /// A wake came, or the waiter has the lock. The number is what [`Observer::waker_id`] returned on the waking thread; 0 if the
+    /// waker used a domain without an observer, or if the lock's owner has died. If the waiter was dropped, the next one gets the wake.
     Woken(u64),
     /// The time was up, or the wait was interrupted.
-    Ended(Cause),
+    GaveUp(Cause),
     /// It was cancelled or dropped, or the `wait_any` has ended by another word.
     Cancelled,
 }

@@ -109,7 +109,7 @@ impl<'d, T: Target, A: AsRef<[(T, T::Value)]>> Operation<'d> for WaitAnyOperatio
 
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<usize, Error> {
         // SAFETY: as in `poll_for`.
-        unsafe { self.get_unchecked_mut() }.leave(WaitEnd::Ended(cause)).ok_or(cause.into())
+        unsafe { self.get_unchecked_mut() }.leave(WaitEnd::GaveUp(cause)).ok_or(cause.into())
     }
 }
 

@@ -82,7 +82,7 @@ impl<'d, E> WaiterSlot<'d, E> {
             probe!(wait_end, key.address, of(entry).1);
             domain.observe(|observer| {
                 // SAFETY: as above.
-                let woken = of(entry).1.then(|| WaitEnd::Woken(of(entry).0.caller.with(|caller| unsafe { *caller })));
+                let woken = of(entry).1.then(|| WaitEnd::Woken(of(entry).0.waker_id.with(|id| unsafe { *id })));
                 observer.wait_ended(self.address().addr().get(), key.word(), woken.unwrap_or(end));
             });
         }
@@ -524,7 +524,7 @@ impl<'w, 'd> Queued<'w, 'd> {
             return Ok(());
         }
         // If a wake has taken the entry first, this is no timeout: the waker has counted this waiter as woken.
-        if waiter.give_up(WaitEnd::Ended(Cause::TimedOut)) { Err(Error::TimedOut) } else { Ok(()) }
+        if waiter.give_up(WaitEnd::GaveUp(Cause::TimedOut)) { Err(Error::TimedOut) } else { Ok(()) }
     }
 }
 

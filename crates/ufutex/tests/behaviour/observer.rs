@@ -76,7 +76,7 @@ impl Observer for Notes {
     fn requeued(&self, from: Word, to: Word, done: Requeued) {
         self.note(Event::Requeued(from, to, done));
     }
-    fn caller(&self) -> u64 {
+    fn waker_id(&self) -> u64 {
         CALLER.get()
     }
 }
@@ -173,7 +173,7 @@ fn timeout_interrupt_cancel_and_drop_are_told_apart() {
         let [Began(wait, began_at), Ended(ended, ended_at, end)] = told[..] else { panic!("{told:?}") };
         assert_eq!((wait, began_at, ended_at, end), (ended, at(&word), at(&word), expected));
     };
-    let (timed_out, interrupted) = (WaitEnd::Ended(Cause::TimedOut), WaitEnd::Ended(Cause::Interrupted));
+    let (timed_out, interrupted) = (WaitEnd::GaveUp(Cause::TimedOut), WaitEnd::GaveUp(Cause::Interrupted));
     let soon = PLAINLY.timeout(Timeout::After(Duration::from_micros(10)));
     assert_eq!(domain.wait_with(&word, 0, &soon), Err(Error::TimedOut));
     ended(timed_out);
@@ -259,7 +259,7 @@ fn each_word_of_a_wait_for_several_is_told() {
     let told = notes.take();
     let ends: Vec<_> =
         told[2..].iter().map(|event| if let Ended(_, _, end) = event { Some(*end) } else { None }).collect();
-    assert_eq!(ends, [Some(WaitEnd::Ended(Cause::TimedOut)); 2], "{told:?}");
+    assert_eq!(ends, [Some(WaitEnd::GaveUp(Cause::TimedOut)); 2], "{told:?}");
 
     // The word that differs has no waiter.
     assert_eq!(domain.wait_any(&[(&a, 0), (&differs, 1)], &PLAINLY), Err(Error::Again));
@@ -287,7 +287,7 @@ fn wait_for_a_lock_is_told_and_names_the_one_that_unlocked_it() {
     assert!(poll(given_up.as_mut()).is_pending());
     let number = notes.begun(at(&lock));
     assert_eq!(given_up.as_mut().end(Cause::Interrupted), Err(Error::Interrupted));
-    assert_eq!(notes.take(), [Ended(number, at(&lock), WaitEnd::Ended(Cause::Interrupted))]);
+    assert_eq!(notes.take(), [Ended(number, at(&lock), WaitEnd::GaveUp(Cause::Interrupted))]);
     let mut dropped = Box::pin(domain.lock_pi_async(&lock, &owner, &PLAINLY));
     assert!(poll(dropped.as_mut()).is_pending());
     let number = notes.begun(at(&lock));
@@ -413,7 +413,7 @@ impl Observer for Panics {
     fn requeued(&self, _: Word, _: Word, _: Requeued) {
         self.pass();
     }
-    fn caller(&self) -> u64 {
+    fn waker_id(&self) -> u64 {
         self.pass();
         1
     }

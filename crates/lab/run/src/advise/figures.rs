@@ -29,8 +29,8 @@ pub struct Report {
     waiting_most: u64,
     words: u64,
     words_exact: bool,
+    most_calls: u64,
     counters: Counters,
-    hottest: Vec<Hot>,
 }
 
 #[derive(Deserialize, Clone, Debug)]
@@ -38,11 +38,6 @@ struct Counters {
     contended_locks: u64,
     longest_chain: u64,
     resizes: u64,
-}
-
-#[derive(Deserialize, Clone, Debug)]
-struct Hot {
-    calls_at_least: u64,
 }
 
 /// The figures. `ufutex advise --help` describes them.
@@ -95,7 +90,7 @@ impl Figures {
             contended: report.counters.contended_locks,
             contended_share: share(report.counters.contended_locks),
             longest_chain: report.counters.longest_chain,
-            hottest_share: share(report.hottest.iter().map(|hot| hot.calls_at_least).max().unwrap_or(0)),
+            hottest_share: share(report.most_calls),
             slots: report.slots,
             resizes: report.counters.resizes,
             kernel_slots: kernel_slots(report.threads_most, cpus),
@@ -129,7 +124,7 @@ pub mod tests {
             "calls": {"FUTEX_WAIT": 600, "FUTEX_WAKE": 400}, "kernel_calls": 0, "shared_calls": 0,
             "threads_most": 2, "waiting_most": 1, "words": 4, "words_exact": true,
             "counters": {"contended_locks": 0, "longest_chain": 1, "resizes": 0},
-            "hottest": [{"calls_at_least": 250}],
+            "most_calls": 250,
         });
         for (name, value) in change.as_object().expect("an object") {
             report[name] = value.clone();

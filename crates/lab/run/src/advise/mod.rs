@@ -53,6 +53,9 @@ fn watch_and_advise(advise: &Advise) -> Result<u8> {
     let Some(report) = &watched.report else {
         return without_report(&watched);
     };
+    if !advise.json || advise.output.is_some() {
+        watched.missing.iter().for_each(stderr::say);
+    }
     let figures = Figures::new(report, watched.lock.clone(), online_cpus());
     let advice = judge::judge(&figures, advise.trap, &advise.command);
     let output = Output { command: &report.command, ended: watch::ended(&watched), advice: &advice, figures: &figures };

@@ -31,6 +31,8 @@ pub struct Watched {
     pub report: Option<Report>,
     /// The lock that cost the most time.
     pub lock: Option<Lock>,
+    /// What is not known of the waits, in sentences.
+    pub missing: Vec<String>,
     /// The program's exit status, or that of `ufutex run` if the program does not start.
     pub status: ExitStatus,
     /// Why the program was ended. `None` if it has ended by itself.
@@ -78,8 +80,8 @@ pub fn watch(advise: &Advise) -> Result<Watched> {
     let why = loop {
         if let Some(status) = program.try_wait()? {
             records.end();
-            let lock = records.costliest();
-            return Ok(Watched { report: report(&scratch, &program), lock, status, ended: interrupted() });
+            let (lock, missing) = (records.costliest(), records.missing());
+            return Ok(Watched { missing, report: report(&scratch, &program), lock, status, ended: interrupted() });
         }
         if begun.is_none() && (catches_sigusr1(&program) || started.elapsed() >= STARTUP && has_executed(&program)) {
             begun = Some(Instant::now());
@@ -94,11 +96,11 @@ pub fn watch(advise: &Advise) -> Result<Watched> {
         std::thread::sleep(POLL);
     };
     // The report is requested first: what the program does between SIGTERM and its end does not count.
-    let report_now = catches_sigusr1(&program).then(|| request_report(&program, &scratch)).flatten();
+    let report_now = catches_sigusr1(&program).then(|| request_report(&program, &scratch, &mut records)).flatten();
+    let status = end(&mut program, &mut records)?;
     records.end();
-    let lock = records.costliest();
-    let status = end(&mut program)?;
-    Ok(Watched { report: report_now.or_else(|| report(&scratch, &program)), lock, status, ended: Some(why) })
+    let (lock, missing) = (records.costliest(), records.missing());
+    Ok(Watched { missing, report: report_now.or_else(|| report(&scratch, &program)), lock, status, ended: Some(why) })
 }
 
 /// The terminal sends Ctrl-C to the program too, which may end by it first.
@@ -141,7 +143,7 @@ fn has_executed(program: &Child) -> bool {
 }
 
 /// Requests a report of the present state, and waits for it.
-fn request_report(program: &Child, scratch: &Path) -> Option<Report> {
+fn request_report(program: &Child, scratch: &Path, records: &mut Records) -> Option<Report> {
     send(program, libc::SIGUSR1);
     let start = Instant::now();
     loop {
@@ -149,11 +151,12 @@ fn request_report(program: &Child, scratch: &Path) -> Option<Report> {
         if report.is_some() || start.elapsed() > REPORT {
             return report;
         }
+        records.drain();
         std::thread::sleep(POLL);
     }
 }
 
-fn end(program: &mut Child) -> Result<ExitStatus> {
+fn end(program: &mut Child, records: &mut Records) -> Result<ExitStatus> {
     send(program, libc::SIGTERM);
     let start = Instant::now();
     loop {
@@ -164,6 +167,7 @@ fn end(program: &mut Child) -> Result<ExitStatus> {
             program.kill()?;
             return program.wait().context("cannot wait for the program");
         }
+        records.drain();
         std::thread::sleep(POLL);
     }
 }

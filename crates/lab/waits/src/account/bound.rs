@@ -1,4 +1,5 @@
-//! Bounds the account: of call sites, threads, processes and stacks, those that have not been touched for longest are dropped.
+//! Bounds the account: drops the call sites and threads with the oldest records, the first processes that have ended, and the stacks
+//! that nothing names.
 //!
 //! What the account has besides is bounded by these, or by what the program has at a time:
 //! - `seats` and the threads that wait have an entry for each thread that sleeps at the moment.
@@ -29,12 +30,18 @@ fn oldest_kept(mut times: Vec<u64>, keep: usize) -> u64 {
 }
 
 impl Account {
-    /// Drops at least half of what there is too much of. `most` is for call sites.
+    /// If there are too many call sites, threads, processes or stacks, drops about half of them. Keeps what is in use. `most` is for
+    /// call sites.
     pub fn trim(&mut self, most: usize) {
         self.trim_processes(MOST);
         self.trim_sites(most);
         self.trim_threads(MOST);
         self.trim_stacks(MOST);
+        // More than a program has: it has made them up.
+        self.processes
+            .values_mut()
+            .filter(|process| process.early.len() > MOST)
+            .for_each(|process| process.early.clear());
     }
 
     /// All waits that have ended.

@@ -1,5 +1,4 @@
-//! A flame graph of the time waited. `inferno` draws it from the lines that `--folded` prints: it is the flame graph of most
-//! tools for Rust, and leaves out nothing that flamegraph.pl does.
+//! A flame graph of the time waited. `inferno` draws it from the lines that `--folded` prints.
 //!
 //! Its script is left out: that takes over the browser's search and address.
 

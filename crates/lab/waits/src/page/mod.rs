@@ -22,7 +22,14 @@ const MOST_WORDS: usize = 100;
 const MOST_SITES: usize = 10;
 
 /// The whole page.
-pub fn text(command: &str, missing: &[String], account: &Account, lines: &[Line], newest: &Newest) -> Result<String> {
+pub fn text(
+    command: &str,
+    missing: &[String],
+    state: Option<&str>,
+    account: &Account,
+    lines: &[Line],
+    newest: &Newest,
+) -> Result<String> {
     // A random number as text, without a crate for it.
     let nonce = std::fs::read_to_string("/proc/sys/kernel/random/uuid").context("no random number for the page")?;
     let nonce = nonce.trim();
@@ -41,6 +48,12 @@ pub fn text(command: &str, missing: &[String], account: &Account, lines: &[Line]
             @for one in missing { p.warning role="note" { strong { "Careful: " } (one) } }
         }
         main {
+            @if let Some(state) = state {
+                section aria-labelledby="state" {
+                    h2 id="state" { "Threads that waited when the state was printed last" }
+                    pre { (state.trim_matches('\n')) }
+                }
+            }
             @if lines.is_empty() { p { (table::NOTHING) } } @else {
                 (words("locks", table::LOCKS, lines, true))
                 (words("events", table::EVENTS, lines, false))
@@ -53,7 +66,7 @@ pub fn text(command: &str, missing: &[String], account: &Account, lines: &[Line]
     Ok(lab_page::page(&heading, &head, &body))
 }
 
-/// The class that has a word's colour: the words with the most time have one of their own.
+/// The CSS class with the colour of a line. The first lines, which are locks if there are any, have colours of their own.
 fn look(number: usize) -> &'static str {
     ["c-live", "c-atomic", "c-fixed", "c-parking", "c-percpu", "c-global"].get(number).unwrap_or(&"c-kernel")
 }
@@ -65,6 +78,7 @@ fn words(id: &str, title: &str, lines: &[Line], are_locks: bool) -> Markup {
         @if !all.is_empty() {
             section aria-labelledby=(id) {
                 h2 id=(id) { (title) }
+                p.note { "Open a row for the stacks, and for the threads that ended the waits and held the lock." }
                 table.words aria-labelledby=(id) {
                     thead {
                         tr {
@@ -142,7 +156,7 @@ mod tests {
     use crate::report;
     use ufutex_program::ring::Kind;
 
-    /// A word of a thread.
+    /// A thread's name as the two words of its record.
     fn words_of(text: &str) -> [u64; 2] {
         let mut bytes = [0; 16];
         bytes[..text.len()].copy_from_slice(text.as_bytes());
@@ -170,7 +184,8 @@ mod tests {
         line.sites[0].stack[0].function = Some(format!("{EVIL} in </title>"));
         line.sites[0].wakers[0].stack = vec![EVIL.to_string()];
         line.owners.push(Owner { thread: EVIL.to_string(), held_ns: 7, taken_at: Some(vec![EVIL.to_string()]) });
-        let page = text("</title><script>y", &[EVIL.to_string()], &account, &lines, &newest).expect("a page");
+        let page =
+            text("</title><script>y", &[EVIL.to_string()], Some(EVIL), &account, &lines, &newest).expect("a page");
         // The page's own script is the only one, and has the nonce.
         assert_eq!(page.matches("<script").count(), page.matches("<script nonce=").count(), "{page}");
         assert_eq!((page.matches("</style").count(), page.matches("<img").count()), (1, 0));
@@ -182,6 +197,7 @@ mod tests {
             "<title>&lt;script",
             "class=\"thread\">&lt;script",
             "held by &lt;script",
+            "<pre>&lt;script&gt;x</pre>",
         ] {
             assert!(page.contains(place), "{place} in {page}");
         }
@@ -189,7 +205,7 @@ mod tests {
 
     #[test]
     fn program_without_waits_has_a_page_that_says_so() {
-        let page = text("true", &[], &Account::default(), &[], &Newest::default()).expect("a page");
+        let page = text("true", &[], None, &Account::default(), &[], &Newest::default()).expect("a page");
         assert!(page.contains(table::NOTHING) && !page.contains("<svg"), "{page}");
     }
 }

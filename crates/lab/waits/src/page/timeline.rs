@@ -5,7 +5,7 @@ use crate::account::Account;
 use crate::past::{Newest, Past};
 use crate::report::{self, Line};
 use crate::table::{self, time};
-use crate::word::{By, End, Place};
+use crate::word::{End, Place, WokenBy};
 use lab_page::px;
 use maud::{Markup, html};
 use std::cmp::Reverse;
@@ -33,7 +33,7 @@ pub fn draw(account: &Account, lines: &[Line], newest: &Newest) -> Markup {
         section aria-labelledby="time" {
             h2 id="time" { "When threads waited" }
             p.note {
-                "A bar is a wait, in the colour of the table; between bars the thread ran, or waited for no futex. From " (after(0)) " to " (after(4))
+                "A bar is a wait, or several short ones, in the colour of the table. Between bars the thread ran, or waited for what is not recorded. From " (after(0)) " to " (after(4))
                 " after the program's start. Hover over a bar, or use the arrow keys in a row, for what it is. Open words in the table to see their bars alone."
             }
             @if newest.dropped != 0 { p.warning role="note" { "Only the newest " (newest.waits.len()) " waits: " (newest.dropped) " older ones are not here." } }
@@ -59,7 +59,7 @@ fn rows<'w>(lines: &[Line], newest: &'w Newest) -> BTreeMap<(usize, u32), Vec<Wa
     }
     let mut rows = BTreeMap::<_, Vec<Wait<'_>>>::new();
     for (process, past) in &newest.waits {
-        // One of the two has it: the lines are of all waits.
+        // Neither has it if its call site was dropped: then the wait has no bar.
         let number = by_word.get(&(*process, past.word)).or_else(|| by_place.get(&(*process, past.place)));
         rows.entry((*process, past.tid)).or_default().extend(number.map(|number| (past, *number)));
     }
@@ -67,7 +67,7 @@ fn rows<'w>(lines: &[Line], newest: &'w Newest) -> BTreeMap<(usize, u32), Vec<Wa
     rows
 }
 
-/// The threads that have waited longest, in their old order.
+/// The threads that have waited longest, in the order of their TIDs.
 fn most<T: Ord + Copy>(rows: BTreeMap<T, Vec<Wait<'_>>>) -> BTreeMap<T, Vec<Wait<'_>>> {
     let mut rows: Vec<_> = rows.into_iter().collect();
     rows.sort_by_key(|(_, waits)| Reverse(total(waits)));
@@ -84,11 +84,11 @@ struct Axis {
 }
 
 impl Axis {
-    /// From the program's start to its end. If waits were dropped, from when on none is missing.
+    /// From the program's start to its end. If waits were dropped, it begins where the oldest kept wait ended.
     fn of(newest: &Newest, start_ns: u64, end_ns: u64) -> Axis {
         let oldest = newest.waits.front().filter(|_| newest.dropped != 0);
         let from_ns = oldest.map_or(start_ns, |(_, past)| past.until_ns);
-        Axis { from_ns, to_ns: end_ns.max(from_ns + 1) }
+        Axis { from_ns, to_ns: end_ns.max(from_ns.saturating_add(1)) }
     }
 
     /// Where a time is in a row. An earlier one than the axis's first is at its beginning.
@@ -147,7 +147,7 @@ fn title(account: &Account, lines: &[Line], process: usize, bar: &[Wait<'_>]) ->
     };
     let thread = |tid| account.processes.get(&process).map(|process| report::thread(process, tid)).unwrap_or_default();
     let end = match past.end {
-        End::Woken(Some(By { tid, .. })) => format!("woken by {}", thread(tid)),
+        End::Woken(Some(WokenBy { tid, .. })) => format!("woken by {}", thread(tid)),
         End::Woken(None) => "woken".to_string(),
         End::TimedOut => "until its time was up".to_string(),
         End::Other => "until a signal or the program's end".to_string(),

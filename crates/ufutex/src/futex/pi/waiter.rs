@@ -128,7 +128,7 @@ impl<T: Target> LockOperation<'_, '_, T> {
 
     /// Ends the wait, with `Ok` if the task has the lock by now, `cause` if it was not requeued yet, and otherwise `unlocked`.
     pub(super) fn end(&self, cause: Cause, unlocked: Error) -> Result<(), Error> {
-        match self.leave(WaitEnd::Ended(cause)) {
+        match self.leave(WaitEnd::GaveUp(cause)) {
             Left::Unrequeued => Err(cause.into()),
             Left::Unlocked => Err(unlocked),
             Left::Locked => Ok(()),

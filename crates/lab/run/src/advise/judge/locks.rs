@@ -2,7 +2,6 @@
 
 use super::{Figures, Sentence, counted, percent, say};
 use lab_waits::Lock;
-use std::time::Duration;
 
 /// A lock for which threads waited a smaller share of the time is no reason to change the program.
 const CHEAP: f64 = 0.01;
@@ -42,8 +41,12 @@ fn cost(figures: &Figures, lock: &Lock) -> Sentence {
 /// What to do about it: by the places where it is taken, and by its owner.
 fn change(lock: &Lock) -> Option<Sentence> {
     let (first, share) = lock.places.first()?;
-    let holds = lock.owner.as_ref().map(|(thread, seconds)| {
-        format!(" {thread} held the lock longest while others waited, for {}.", time(*seconds))
+    let holds = lock.owner.as_ref().map(|(thread, seconds)| match lock.owners {
+        1 => format!(" {thread} held it for {} while others waited.", time(*seconds)),
+        number => format!(
+            " {number} threads or more held it by turns; {thread} longest, for {} while others waited.",
+            time(*seconds)
+        ),
     });
     let advice = match lock.places.get(1) {
         Some((second, other)) if *share < MOST => format!(
@@ -65,8 +68,8 @@ fn across_cpus(figures: &Figures, lock: &Lock) -> Option<Sentence> {
     let share = lock.wakes_across_cpus as f64 / lock.wakes.max(1) as f64;
     (lock.wakes > 0 && share >= ACROSS && lock.mean_seconds < HAND_OVER_SECONDS).then(|| {
         let text = format!(
-            "The lock is handed over {} times a second, {} of these to a thread on another CPU, and a wait takes no longer than \
-             it takes to wake that thread: take the lock less often and do more each time, keep its threads on one CPU \
+            "The lock is handed over {} times a second, {} of these to a thread on another CPU, and waits are so short that \
+             much of each is the hand-over: take the lock less often and do more each time, keep its threads on one CPU \
              (taskset), or let waiting threads spin (`ufutex run --spin`).",
             counted((lock.wakes as f64 / figures.seconds.max(1e-9)).round() as u64),
             percent(share)
@@ -76,5 +79,5 @@ fn across_cpus(figures: &Figures, lock: &Lock) -> Option<Sentence> {
 }
 
 fn time(seconds: f64) -> String {
-    format!("{:.1?}", Duration::try_from_secs_f64(seconds).unwrap_or_default())
+    lab_waits::time((seconds * 1e9) as u64)
 }

@@ -94,7 +94,7 @@ fn waiters_for_one_word_want_no_slots() {
     let (one, figures) = advice(
         json!({"calls": {"FUTEX_WAIT": 4_000_000}, "threads_most": 64, "waiting_most": 60, "words": 2,
             "counters": {"contended_locks": 400_000, "longest_chain": 1, "resizes": 0},
-            "hottest": [{"calls_at_least": 3_900_000}]}),
+            "most_calls": 3_900_000}),
         4,
     );
     assert_eq!(one.kernel.setting, "default");
@@ -108,7 +108,7 @@ fn words_that_share_a_bucket_by_chance_are_reported_with_the_longest_chain() {
     let (chance, figures) = advice(
         json!({"calls": {"FUTEX_WAIT": 4_000_000}, "slots": 4096, "words": 9000, "words_exact": false,
             "counters": {"contended_locks": 40_000, "longest_chain": 7, "resizes": 1},
-            "hottest": [{"calls_at_least": 1000}]}),
+            "most_calls": 1000}),
         4,
     );
     assert!(sentence_of(&chance, "longest_chain").contains("up to 7 words"), "{chance:?}");
@@ -146,6 +146,7 @@ fn lock() -> Lock {
         share_of_waited: 0.9,
         wakes: 800,
         wakes_across_cpus: 700,
+        owners: 1,
         owner: Some(("clerk (12)".to_string(), 0.25)),
         places: vec![("take at shop.c:9".to_string(), 0.7), ("give at shop.c:19".to_string(), 0.3)],
     }
@@ -165,16 +166,22 @@ fn the_costliest_lock_is_named_with_its_places_and_its_owner() {
     assert_eq!(
         sentences,
         [
-            "The lock that cost most is orders (mutex) at shop.c:7: threads waited 1.0s for it in 2.0s, in 1,000 waits of 1.0ms \
+            "The lock that cost most is orders (mutex) at shop.c:7: threads waited 1.00 s for it in 2.00 s, in 1,000 waits of 1.00 ms \
              each, 90 % of the time that they waited for locks.",
             "70 % of the time for this lock was waited in take at shop.c:9, 30 % in give at shop.c:19: if they protect different \
-             data, give each a lock of its own. clerk (12) held the lock longest while others waited, for 250.0ms.",
+             data, give each a lock of its own. clerk (12) held it for 250 ms while others waited.",
         ]
     );
     let one_place = about_lock(Lock { places: vec![("take".to_string(), 0.9), ("give".to_string(), 0.1)], ..lock() });
     assert!(
         one_place[1].contains("90 % of the time for this lock was waited in take: hold it for less"),
         "{one_place:?}"
+    );
+    let by_turns = about_lock(Lock { owners: 3, ..lock() });
+    assert!(
+        by_turns[1]
+            .ends_with("3 threads or more held it by turns; clerk (12) longest, for 250 ms while others waited."),
+        "{by_turns:?}"
     );
     let cheap = about_lock(Lock { waited_seconds: 0.019, ..lock() });
     assert!(cheap.len() == 1 && cheap[0].ends_with(": too little to matter."), "{cheap:?}");
