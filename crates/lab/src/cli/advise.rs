@@ -56,7 +56,7 @@ pub const MORE: &str = "\
 The program is watched until it ends or TIME has passed. Then it is ended as timeout(1) does: by SIGTERM, and two
 seconds later by SIGKILL. Its stdin, stdout and stderr are untouched; the advice goes to stderr after the program's
 end. Only the process itself is watched, not its children. Each call takes one to two microseconds longer, and a
-wait that sleeps some three more, so a program that does little else makes fewer calls. --no-trap avoids the former, but
+wait that sleeps some two more, so a program that does little else makes fewer calls. --no-trap avoids the former, but
 sees only calls by libc's syscall().
 
 The figures (--json: figures {name: value}). Each sentence names those that it is based on:
