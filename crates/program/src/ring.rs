@@ -12,7 +12,7 @@ pub const WORDS: u64 = 1 << 18;
 /// Words that only [`Kind::Ended`] may use. The ends of 3,276 waits fit.
 const FOR_ENDS: u64 = 1 << 14;
 /// Number that says that the file is ready, with a version.
-const READY: u64 = u64::from_le_bytes(*b"ufxlock3");
+const READY: u64 = u64::from_le_bytes(*b"ufxlock4");
 /// Most words of a record.
 pub const MOST_WORDS: usize = 256;
 
@@ -34,11 +34,14 @@ pub enum Kind {
     Named = 6,
     /// A stack has this number, by which later records name it: number, then the return addresses, the innermost first.
     Stack = 7,
+    /// Waiters for a word were moved to another: address of the first, number of waiters.
+    Requeued = 8,
 }
 
 impl Kind {
     fn of(number: u64) -> Option<Self> {
-        let all = [Self::Mapped, Self::Sleeps, Self::Wakes, Self::Ended, Self::Begins, Self::Named, Self::Stack];
+        use Kind::{Begins, Ended, Mapped, Named, Requeued, Sleeps, Stack, Wakes};
+        let all = [Mapped, Sleeps, Wakes, Ended, Begins, Named, Stack, Requeued];
         all.into_iter().find(|kind| *kind as u64 == number)
     }
 }

@@ -95,11 +95,11 @@ seen. Left to the kernel, and not seen: pthread_join, futexes shared between pro
 After a program has installed a seccomp filter of its own, nothing more is recorded. A wait for several words
 (futex_waitv) counts for the first.
 
-Names: a variable's symbol; for other memory, such as the heap, the function in which threads wait for most of the time.
-Both have file and line if there is debug information: in the file, or in /usr/lib/debug by build ID. Functions
-of glibc have names without lines. Stacks are walked by the tables of the program's files (.eh_frame), and by frame pointers where there are none. Code that the
-program has compiled itself is named by /tmp/perf-PID.map, if it writes one (java -XX:+UnlockDiagnosticVMOptions
--XX:+DumpPerfMapAtExit, node --perf-basic-prof, python -X perf).
+Names: a variable's symbol; for other memory, such as the heap, the function in which threads wait for most of the
+time. Both have file and line if there is debug information: in the file, or in /usr/lib/debug by build ID. Functions
+of glibc have names without lines. Stacks are walked by the tables of the program's files (.eh_frame), and by frame
+pointers where there are none. Code that the program has compiled itself is named by /tmp/perf-PID.map, if it writes
+one (java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit, node --perf-basic-prof, python -X perf).
 
 The owner is the thread that the lock itself names (glibc's mutexes, but for timed locks of them, and the writer of its
 rwlocks), or else the thread that ends the wait. Deadlocks are found by the first alone.
@@ -117,11 +117,11 @@ ended.
 --json, one object per line, locks first: pid, word (address, text; null if the object stands for the words of several
 threads), name, defined_at (file and line of the variable, or null), kind, is_lock, waits, total_ns, mean_ns, p99_ns,
 longest_ns, waiters_most (words of threads: how many threads have waited), waiters_mean (while there were any; null for
-words of threads), wakes, wakes_across_cpus (by a thread on another CPU), timeouts, sites [{waits, total_ns, stack
-[text], wakers [{thread, waits, total_ns, stack}], at most 10}], owners [{thread, held_ns (while others waited),
-taken_at (stack or null)}], at most 10, none for words of threads; at the end {dropped {waits, total_ns}} if there were
-more call sites than --limit; when the state is printed {deadlock [...]} and {waiting [{pid, thread, waits_for, word,
-waited_ns, held_by, stack}]}.
+words of threads), wakes, wakes_across_cpus (by a thread on another CPU), timeouts, requeues (waiters moved to another
+word, which count here), sites [{waits, total_ns, stack [text], wakers [{thread, waits, total_ns, stack}], at most
+10}], owners [{thread, held_ns (while others waited), taken_at (stack or null)}], at most 10, none for words of
+threads; at the end {dropped {waits, total_ns}} if there were more call sites than --limit; when the state is printed
+{deadlock [...]} and {waiting [{pid, thread, waits_for, word, waited_ns, held_by, stack}]}.
 --folded and --pprof have the waits for what is no lock too.
 -o FILE.html writes one page, which fetches nothing: the table, with stacks, wakers and owners; a flame graph of the
 time waited; and for each thread a time line of its waits. The time line has the newest 20,000 waits of all threads.

@@ -73,7 +73,8 @@ fn is_held_by_clerk(first: &Value, kind: &str, place: &str) {
     assert_eq!(first["kind"], kind, "{first}");
     let stack = stack(&first["sites"][0]);
     assert!(stack.contains(place), "{place} in {stack}");
-    assert!(is_clerk(&first["owners"][0]), "{first}");
+    // On a busy machine another thread may lose its CPU for longer while it holds the lock.
+    assert!(first["owners"].as_array().expect("owners").iter().any(is_clerk), "{first}");
 }
 
 /// As `is_held_by_clerk`, for locks whose waiters have words of their own. Such a lock names no owner, but it was `clerk` that woke.

@@ -1,10 +1,12 @@
 // Programs with a culprit: `planted SHAPE`.
 #define _GNU_SOURCE
 #include <linux/futex.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -151,6 +153,27 @@ static void *hands_over(void *own) {
     return NULL;
 }
 
+static unsigned moved_from, moved_to;
+
+static void *waits_and_is_moved(void *unused) {
+    while (syscall(SYS_futex, &moved_from, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0)) continue;
+    return unused;
+}
+
+// Moves three waiters, and wakes them at the other word.
+static void requeues(void) {
+    pthread_t threads[3];
+    for (int i = 0; i < 3; i++)
+        if (pthread_create(&threads[i], NULL, waits_and_is_moved, NULL)) abort();
+    for (int moved = 0; moved < 3; rest(1)) {
+        long result = syscall(SYS_futex, &moved_from, FUTEX_CMP_REQUEUE_PRIVATE, 0, 3L, &moved_to, 0);
+        if (result < 0) abort();
+        moved += (int)result;
+    }
+    syscall(SYS_futex, &moved_to, FUTEX_WAKE_PRIVATE, 3, NULL, NULL, 0);
+    for (int i = 0; i < 3; i++) pthread_join(threads[i], NULL);
+}
+
 int main(int argc, char **argv) {
     const char *shape = argc > 1 ? argv[1] : "";
     if (!strcmp(shape, "heap")) {
@@ -183,6 +206,8 @@ int main(int argc, char **argv) {
     } else if (!strcmp(shape, "lost")) {
         pthread_cond_signal(&arrived);
         run(1, waits_for_arrival, (void *[]){"waits"});
+    } else if (!strcmp(shape, "requeues")) {
+        requeues();
     } else if (!strcmp(shape, "hand-offs")) {
         // Begins when a byte comes, and says when it is done.
         if (getchar() == EOF) abort();

@@ -140,7 +140,7 @@ impl Account {
     pub fn note(&mut self, process: usize, kind: Kind, record: &[u64]) {
         let own = match kind {
             Kind::Stack => 1,
-            Kind::Begins => 2,
+            Kind::Begins | Kind::Requeued => 2,
             Kind::Mapped | Kind::Named => 3,
             Kind::Ended => 4,
             Kind::Wakes => 5,
@@ -168,6 +168,11 @@ impl Account {
                 let wait =
                     Wait { word, since_ns: time, stack, around: values, operation, is_in_libc, seat, waker: None };
                 process.sleeps(tid as u32, wait);
+            }
+            (Kind::Requeued, &[word, moved]) => {
+                // The records of the waits may come later.
+                let word = process.words.entry(word).or_default();
+                word.requeues = word.requeues.saturating_add(moved);
             }
             (Kind::Stack, &[number]) => {
                 process.written.insert(number >> 52, StackId(number));
@@ -456,6 +461,7 @@ pub mod tests {
     fn records_that_the_library_does_not_write_mark_the_process() {
         for (kind, record) in [
             (Kind::Begins, &[][..]),
+            (Kind::Requeued, &[1]),
             (Kind::Mapped, &[1, 2]),
             (Kind::Sleeps, &[1; 9]),
             (Kind::Wakes, &[1; 4]),

@@ -31,6 +31,7 @@ pub fn line(line: &Line) -> Value {
         "wakes": line.wakes,
         "wakes_across_cpus": line.wakes_across_cpus,
         "timeouts": line.timeouts,
+        "requeues": line.requeues,
         "sites": line.sites.iter().map(site).collect::<Vec<_>>(),
         "owners": line.owners.iter().map(owner).collect::<Vec<_>>(),
     })

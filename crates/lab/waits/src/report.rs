@@ -43,6 +43,8 @@ pub struct Line {
     pub wakes_across_cpus: u64,
     /// See `wakes`.
     pub timeouts: u64,
+    /// How many waiters were moved to another word. Their waits count for this one.
+    pub requeues: u64,
     /// Where threads waited, by time.
     pub sites: Vec<Site>,
     /// The threads that held the lock while others waited, by time. Empty if each thread has a word of its own.
@@ -195,6 +197,7 @@ fn line(account: &Account, names: &mut Names, (number, process): (usize, &Proces
         wakes,
         wakes_across_cpus: across_cpus,
         timeouts,
+        requeues: words.iter().map(|(_, word)| word.requeues).sum(),
         sites: sites.iter().map(|(place, of)| site(process, &mut frames, *place, of)).collect(),
         owners,
     }

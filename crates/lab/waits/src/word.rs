@@ -139,6 +139,8 @@ impl Site {
 pub struct Word {
     /// By stack of the waiter, and operation.
     pub sites: HashMap<Place, Site>,
+    /// How many waiters were moved to another word. Their waits count for this one.
+    pub requeues: u64,
     /// Most waiters at a time.
     pub most: u64,
     /// How long there was at least one waiter.

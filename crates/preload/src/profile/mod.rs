@@ -12,7 +12,9 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use core::{mem, ptr};
 use std::vec::Vec;
 
+use ufutex::observe::Observer;
 use ufutex::syscall::Number;
+use ufutex::{Address, At, Key, Requeued};
 use ufutex_program::ring::{Kind, Ring};
 
 use crate::process::{Process, SpinLock, process};
@@ -241,6 +243,20 @@ fn note_wake(process: &'static Process, ring: &'static Ring, seat: u64) {
     let tid = thread(process, ring, now);
     let stack = process.profile.stacks.record(now, ring);
     write(ring, Kind::Wakes, &[&[now, tid, seat, stack, vdso::getcpu().into()]]);
+}
+
+/// Notes each requeue that moves waiters.
+#[derive(Debug)]
+pub struct Requeues;
+
+impl Observer for Requeues {
+    fn requeued(&self, from: At<Address>, _: At<Address>, done: Requeued) {
+        if let Some((_, ring)) = ring()
+            && done.requeued != 0
+        {
+            write(ring, Kind::Requeued, &[&[from.address(), done.requeued as u64]]);
+        }
+    }
 }
 
 const _: () = assert!(mem::align_of::<Ring>() <= 4096);

@@ -37,11 +37,15 @@ impl Account {
         self.trim_sites(most);
         self.trim_threads(MOST);
         self.trim_stacks(MOST);
-        // More than a program has: it has made them up.
-        self.processes
-            .values_mut()
-            .filter(|process| process.early.len() > MOST)
-            .for_each(|process| process.early.clear());
+        for process in self.processes.values_mut() {
+            // More than a program has: it has made them up.
+            if process.early.len() > MOST {
+                process.early.clear();
+            }
+            if process.words.len() > process.sites + MOST {
+                process.words.retain(|_, word| !word.sites.is_empty() || word.has_waiters());
+            }
+        }
     }
 
     /// All waits that have ended.
