@@ -15,15 +15,13 @@ use crate::table::list::{Node, Pick, Taken};
 pub(crate) struct Entry {
     // First, so that a pointer to the node is also a pointer to the entry.
     pub(crate) node: Node,
-    /// While the entry is queued, the bucket's lock guards its `bitset`, by which wakes take it. `None` if no wake does: it is
-    /// a marker, a parked thread, or a waiter of a lock, to which the lock is handed (see `pi`). Once a wake has taken the
-    /// entry, `bitset` says which waiter gets the wake if this one does not want it: `None` if none, because it was a wake of
-    /// all.
+    /// While the entry is queued, the bucket's lock guards its `bitset`, by which wakes take it; `None`: it is a marker, a parked
+    /// thread, or a waiter of a lock, to which the lock is handed (see `pi`). Once a wake has taken the entry, `bitset` says which
+    /// waiter gets the wake if this one does not want it; `None`: none, because it was a wake of all.
     pub(crate) signal: Signal,
-    /// When the waiter joined its present queue, or when a wake took it. Guarded as the bitset is.
+    /// When the waiter joined its present queue, or when a wake took it, and the `Observer::waker_id` of that. Guarded as the bitset.
     since: UnsafeCell<Moment>,
-    /// What `Observer::caller` returned to the wake that took the entry. Guarded as the bitset is.
-    pub(crate) waker_id: UnsafeCell<u64>,
+    pub(crate) waker: UnsafeCell<u64>,
 }
 
 /// A moment in the life of a system: how many operations in pieces had begun, plus how many waiters with a real-time
@@ -47,12 +45,7 @@ impl Entry {
         since: Moment,
     ) -> Self {
         signal.bitset = UnsafeCell::new(bitset);
-        Self {
-            node: Node::new(key, hash, priority),
-            signal,
-            since: UnsafeCell::new(since),
-            waker_id: UnsafeCell::new(0),
-        }
+        Self { node: Node::new(key, hash, priority), signal, since: UnsafeCell::new(since), waker: UnsafeCell::new(0) }
     }
 
     pub(crate) fn marker(key: TableKey, hash: u32) -> Self {
@@ -119,7 +112,9 @@ impl Domain {
                     unsafe {
                         *bitset = pass_on;
                         entry.set_since(began.min(now));
-                        entry.waker_id.with_mut(|c| *c = waker_id);
+                        if waker_id != 0 {
+                            entry.waker.with_mut(|c| *c = waker_id);
+                        }
                     }
                     Pick::Take
                 }

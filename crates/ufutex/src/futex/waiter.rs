@@ -82,7 +82,7 @@ impl<'d, E> WaiterSlot<'d, E> {
             probe!(wait_end, key.address, of(entry).1);
             domain.observe(|observer| {
                 // SAFETY: as above.
-                let woken = of(entry).1.then(|| WaitEnd::Woken(of(entry).0.waker_id.with(|id| unsafe { *id })));
+                let woken = of(entry).1.then(|| WaitEnd::Woken(of(entry).0.waker.with(|id| unsafe { *id })));
                 observer.wait_ended(self.address().addr().get(), key.word(), woken.unwrap_or(end));
             });
         }

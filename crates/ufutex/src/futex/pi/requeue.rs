@@ -253,7 +253,7 @@ impl<'d, T: Target, U: Target> RequeuingPi<'_, 'd, T, U> {
                 // SAFETY: queued in the first bucket; not used after it has been taken off.
                 *pending = Some(unsafe {
                     pair.first().remove(node);
-                    entry.get().entry.waker_id.with_mut(|c| *c = self.domain.observe(|observer| observer.waker_id()));
+                    entry.get().entry.waker.with_mut(|c| *c = self.domain.observe(|observer| observer.waker_id()));
                     notify_one(node)
                 });
             }

@@ -107,7 +107,7 @@ impl Domain {
         // SAFETY: the entry waits for this lock, so it is queued here. It leaves queue and graph, and is not used any more.
         unsafe {
             bucket.remove(entry.node());
-            entry.get().entry.waker_id.with_mut(|c| *c = self.observe(|observer| observer.waker_id()));
+            entry.get().entry.waker.with_mut(|c| *c = self.observe(|observer| observer.waker_id()));
             Ok(notify_one(entry.node()))
         }
     }
