@@ -231,11 +231,11 @@ impl Engine {
         let mut call = taken.put(self.domain.syscall_async(task, &Native, number, args));
         let mut asleep = None;
         let mut since = None;
-        let mut began = || {
+        let mut begins = || {
             since = since.or_else(calls::sleep_began);
             asleep = asleep.take().or_else(|| profile::sleeps(number, &args, taken.seat.address()));
         };
-        let result = inside.sleep_until_done(call.pin(), taken.seat, &waker, otherwise, &mut began);
+        let result = inside.sleep_until_done(call.pin(), taken.seat, &waker, otherwise, &mut begins);
         if let Some(asleep) = asleep {
             asleep.ended(result);
         }

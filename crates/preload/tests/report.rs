@@ -43,7 +43,7 @@ fn times_belong_to_the_word_that_has_the_counter() {
     let slept = Word { waits: 2, waited_ns: 800, longest_ns: 500, ..word(0x1000, 1, 1) };
     assert_eq!(hot.top(9), [slept, word(0x2000, 2, 2)], "the time slept comes first");
     assert_eq!(hot.most_calls(), 2);
-    // So many others that each counter is another word's at some time.
+    // More words than counters, so that others take over each counter.
     for address in 0..1_000_000 {
         hot.count(0x1_0000_0000 + 4 * address);
     }

@@ -23,6 +23,7 @@ mod progress;
 mod records;
 mod report;
 mod table;
+pub mod watched;
 mod word;
 
 use std::ffi::OsString;

@@ -5,6 +5,7 @@ use crate::files;
 use crate::names::Names;
 use crate::past::Newest;
 use crate::records::Records;
+use crate::watched::{self, GRACE, send};
 use crate::{Format, Locks, folded, hang, json, page, pprof, progress, report, table};
 use anyhow::{Context, Result};
 use lab_measure::interrupt;
@@ -12,33 +13,22 @@ use lab_terminal::stderr;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, Command, ExitCode, ExitStatus};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ExitCode, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use ufutex_program::environment::SETTINGS;
 
-/// Exit status for a failure of this command, as in `ufutex run`.
-const EXIT_OURS: u8 = 125;
 /// Exit status if the program was ended because it hung, as in timeout(1).
 const EXIT_HUNG: u8 = 124;
 /// Interval at which records are read.
 const OFTEN: Duration = Duration::from_millis(10);
 /// Interval at which ends of processes and CPU time are checked.
 const SELDOM: Duration = Duration::from_millis(100);
-/// Time from SIGTERM to SIGKILL.
-const GRACE: Duration = Duration::from_secs(2);
 
 /// Runs the program and prints what is known of its locks. Returns the exit status: the program's, unless it hung.
 pub fn run(locks: &Locks) -> ExitCode {
-    match run_and_print(locks) {
-        Ok(status) => ExitCode::from(status),
-        Err(error) => {
-            stderr::say(format_args!("{error:#}"));
-            ExitCode::from(EXIT_OURS)
-        }
-    }
+    watched::exit(run_and_print(locks))
 }
 
 fn run_and_print(locks: &Locks) -> Result<u8> {
@@ -51,7 +41,11 @@ fn run_and_print(locks: &Locks) -> Result<u8> {
     let (wants_state, wants_end) = (flag(libc::SIGUSR1)?, flag(libc::SIGTERM)?);
     let mut records = Records::new(locks.limit)?;
     records.newest = (locks.format == Format::Page).then(Newest::default);
-    let mut program = start(locks, &records)?;
+    let mut settings = records.setting();
+    if locks.follow {
+        settings.push(",children");
+    }
+    let mut program = watched::start(&[], locks.trap, &settings, &locks.command)?;
     let mut watched =
         Watched { locks, records, names: Names::default(), progress: progress::Status::new(), state: None };
     let (status, is_hung) = watched.watch(&mut program, &wants_state, &wants_end)?;
@@ -82,26 +76,6 @@ fn flag(signal: i32) -> Result<Arc<AtomicBool>> {
 /// The exit status that a shell shows.
 fn as_shell(status: ExitStatus) -> u8 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)) as u8
-}
-
-fn start(locks: &Locks, records: &Records) -> Result<Child> {
-    let mut command = Command::new(std::env::current_exe().context("cannot find this command's own file")?);
-    let mut settings = records.setting();
-    if locks.follow {
-        settings.push(",children");
-    }
-    command.arg("run").env(SETTINGS, settings);
-    if locks.trap {
-        command.arg("--trap");
-    }
-    // SAFETY: one system call between fork and exec. If this process dies, the program gets SIGTERM.
-    unsafe {
-        command.pre_exec(|| {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM as libc::c_ulong, 0, 0, 0);
-            Ok(())
-        })
-    };
-    command.arg("--").args(&locks.command).spawn().context("cannot start the program")
 }
 
 struct Watched<'l> {
@@ -275,9 +249,4 @@ impl ProgramEnd {
         // SAFETY: reads and changes `program`. The call ignores a descriptor of -1.
         unsafe { libc::poll(&raw mut program, 1, most.as_millis() as i32) };
     }
-}
-
-fn send(program: &Child, signal: i32) {
-    // SAFETY: our own child, which has not been waited for, so its PID has not been reused.
-    unsafe { libc::kill(program.id() as i32, signal) };
 }

@@ -5,7 +5,7 @@ use crate::files::Files;
 use crate::hang;
 use crate::names::Names;
 use crate::past::Newest;
-use crate::word::Sum;
+use crate::word::{self, Sum};
 use crate::{kind, report, table};
 use anyhow::Result;
 use serde::Serialize;
@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-/// Most call sites that are kept unless the user says otherwise. They take up to 160 MiB.
+/// Most call sites that are kept unless the user says otherwise. A call site takes some 3 KiB if few threads wait there.
 pub const LIMIT: usize = 50_000;
 
 /// The records of a program and, if that is asked for, of its children.
@@ -96,7 +96,8 @@ impl Records {
         let mut places: HashMap<String, u64> = HashMap::new();
         for site in &line.sites {
             let place = kind::caller(&site.stack).map_or_else(|| "an unknown place".to_string(), ToString::to_string);
-            *places.entry(place).or_default() += site.total_ns;
+            let time = places.entry(place).or_default();
+            *time = time.saturating_add(site.total_ns);
         }
         let mut places: Vec<(String, f64)> =
             places.into_iter().map(|(place, ns)| (place, ns as f64 / line.total_ns.max(1) as f64)).collect();
@@ -106,7 +107,7 @@ impl Records {
             waits: line.waits,
             waited_seconds: seconds(line.total_ns),
             mean_seconds: seconds(line.mean_ns),
-            share_of_waited: line.total_ns as f64 / locks().map(|line| line.total_ns).sum::<u64>().max(1) as f64,
+            share_of_waited: line.total_ns as f64 / word::sum(locks().map(|line| line.total_ns)).max(1) as f64,
             wakes: line.wakes,
             wakes_across_cpus: line.wakes_across_cpus,
             owners: line.owners.len(),

@@ -144,7 +144,7 @@ struct Gathered<'a> {
 fn line(account: &Account, names: &mut Names, (number, process): (usize, &Process), gathered: Gathered<'_>) -> Line {
     let Gathered { name, kind, mut sites, words } = gathered;
     sites.sort_by_key(|(id, site)| (Reverse(site.sum.total_ns), *id));
-    let total = |of: fn(&word::Site) -> u64| sites.iter().fold(0u64, |sum, (_, site)| sum.saturating_add(of(site)));
+    let total = |of: fn(&word::Site) -> u64| word::sum(sites.iter().map(|(_, site)| of(site)));
     let (waits, total_ns) = (total(|site| site.sum.waits), total(|site| site.sum.total_ns));
     let (wakes, across_cpus, timeouts) =
         (total(|site| site.wakes), total(|site| site.across_cpus), total(|site| site.timeouts));
@@ -161,7 +161,8 @@ fn line(account: &Account, names: &mut Names, (number, process): (usize, &Proces
         .sum();
     let mut held: BTreeMap<u32, u64> = BTreeMap::new();
     for (tid, ns) in words.iter().flat_map(|(_, word)| &word.held_ns) {
-        *held.entry(*tid).or_default() += ns;
+        let held = held.entry(*tid).or_default();
+        *held = held.saturating_add(*ns);
     }
     let mut held: Vec<_> = held.into_iter().filter(|(_, ns)| *ns != 0).collect();
     held.sort_by_key(|(_, ns)| Reverse(*ns));
@@ -173,7 +174,7 @@ fn line(account: &Account, names: &mut Names, (number, process): (usize, &Proces
         Owner { thread: thread(process, *tid), held_ns: *ns, taken_at }
     });
     let owners = if kind.is_of_thread { Vec::new() } else { owners.collect() };
-    let busy_ns: u64 = words.iter().map(|(_, word)| word.busy_ns).sum();
+    let busy_ns = word::sum(words.iter().map(|(_, word)| word.busy_ns));
     Line {
         process: number,
         pid: process.pid,
@@ -197,7 +198,7 @@ fn line(account: &Account, names: &mut Names, (number, process): (usize, &Proces
         wakes,
         wakes_across_cpus: across_cpus,
         timeouts,
-        requeues: words.iter().map(|(_, word)| word.requeues).sum(),
+        requeues: word::sum(words.iter().map(|(_, word)| word.requeues)),
         sites: sites.iter().map(|(place, of)| site(process, &mut frames, *place, of)).collect(),
         owners,
     }

@@ -2,6 +2,7 @@
 
 use crate::account::Account;
 use crate::report::{self, Line};
+use crate::word;
 use std::collections::HashSet;
 use std::fmt::{self, Write};
 
@@ -57,7 +58,7 @@ pub fn heading(command: &str, account: &Account) -> String {
 
 /// All waits in a sentence.
 pub fn summary(account: &Account, lines: &[Line]) -> String {
-    let all = lines.iter().fold(0u64, |sum, line| sum.saturating_add(line.total_ns));
+    let all = word::sum(lines.iter().map(|line| line.total_ns));
     let waits: u64 = lines.iter().map(|line| line.waits).sum();
     let ran = account.processes.values().map(|process| process.last_ns.saturating_sub(process.first_ns)).max();
     let (waits, words) = (counted(waits, "wait"), counted(lines.len() as u64, "word"));
@@ -76,7 +77,7 @@ fn section(to: &mut String, title: &str, lines: &[&Line]) -> fmt::Result {
     }
     writeln!(to, " {title}:\n")?;
     writeln!(to, "{:>10} {:>9} {:>9} {:>9} {:>9} {:>7}", "waited", "waits", "mean", "p99", "longest", "waiters")?;
-    let all = lines.iter().fold(0u64, |sum, line| sum.saturating_add(line.total_ns));
+    let all = word::sum(lines.iter().map(|line| line.total_ns));
     let is_shown = |line: &&&Line| line.total_ns as f64 >= SHARE_SHOWN * all as f64;
     let shown = lines.iter().filter(is_shown).take(MOST_WORDS).count();
     // A line that says that there is one more takes as much room as that one.

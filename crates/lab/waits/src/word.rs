@@ -31,6 +31,11 @@ impl Sum {
     }
 }
 
+/// The sum of times or counts. The program may have made them up: the sum may be too large.
+pub fn sum(of: impl Iterator<Item = u64>) -> u64 {
+    of.fold(0, u64::saturating_add)
+}
+
 /// How a wait has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {

@@ -23,6 +23,8 @@ pub const MOST_FRAMES: usize = 120;
 const SHARDS: usize = 8;
 /// Size of a walker's own stack: that of the program may have no room, as in a handler on an alternate stack.
 const STACK: u64 = 64 << 10;
+/// A cache has one entry for each address modulo this number.
+const RULES: u64 = 509;
 /// How far above the stack pointer such a stack is read.
 const MOST_STACK: u64 = 1 << 30;
 
@@ -46,7 +48,7 @@ struct Walker {
     /// The address behind its own stack.
     top: u64,
     known: Known,
-    /// Unwinding rules. A cache has one entry for each address modulo 509, too few for a program's stacks, so there are eight.
+    /// Unwinding rules. One cache has too few for a program's stacks.
     caches: [CacheX86_64<MayAllocateDuringUnwind>; 8],
     frames: Vec<u64>,
     page: Page,
@@ -195,7 +197,7 @@ impl Walker {
                 Some(module) if module.is_ours => {}
                 Some(_) => frames.push(at),
             }
-            let cache = &mut caches[(at / 509) as usize % 8];
+            let cache = &mut caches[(at / RULES) as usize % caches.len()];
             let next = match at {
                 at if at == signals::restore as *const () as u64 => interrupted(&mut registers, &mut load),
                 at if at == call::taken_from_stub as *const () as u64 => unwind_stub(&mut registers, &mut load),

@@ -146,16 +146,16 @@ fn wait_for_reader(ring: &Ring, mut is_done: impl FnMut() -> bool) -> bool {
 /// Writes a record. If the ring is full, waits for the reader, so that a busy machine loses no records. Returns `false` if that was
 /// in vain: then the record is dropped and counted.
 fn write(ring: &Ring, kind: Kind, parts: &[&[u64]]) -> bool {
-    let is_written = wait_for_reader(ring, || ring.write(kind, parts));
-    if !is_written {
-        ring.count_dropped();
-    }
-    is_written
+    counted(ring, wait_for_reader(ring, || ring.write(kind, parts)))
 }
 
 /// As [`write`], for a thread that holds a lock and must not wait. It has called [`wait_for_reader`] before.
 fn write_now(ring: &Ring, kind: Kind, parts: &[&[u64]]) -> bool {
-    let is_written = ring.write(kind, parts);
+    counted(ring, ring.write(kind, parts))
+}
+
+/// Counts a record that is not written.
+fn counted(ring: &Ring, is_written: bool) -> bool {
     if !is_written {
         ring.count_dropped();
     }

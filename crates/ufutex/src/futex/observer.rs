@@ -1,4 +1,4 @@
-//! Calls an embedder for each wait that is queued, and of each wake and requeue that finds a waiter.
+//! Calls an embedder for each wait that is queued, and for each wake and requeue that finds a waiter.
 
 use super::domain::Domain;
 use super::key::{Address, At};

@@ -13,12 +13,10 @@ use figures::Figures;
 use judge::Advice;
 use lab_measure::interrupt;
 use lab_terminal::stderr;
+use lab_waits::watched;
 use serde::Serialize;
 use std::process::ExitCode;
 use watch::Watched;
-
-/// Exit status for a failure of this command, as in `ufutex run`.
-const EXIT_OURS: u8 = 125;
 
 #[derive(Serialize)]
 struct Output<'a> {
@@ -31,13 +29,7 @@ struct Output<'a> {
 
 /// Watches the program and prints the advice.
 pub fn run(advise: &Advise) -> ExitCode {
-    match watch_and_advise(advise) {
-        Ok(status) => ExitCode::from(status),
-        Err(error) => {
-            stderr::say(format_args!("{error:#}"));
-            ExitCode::from(EXIT_OURS)
-        }
-    }
+    watched::exit(watch_and_advise(advise))
 }
 
 fn watch_and_advise(advise: &Advise) -> Result<u8> {

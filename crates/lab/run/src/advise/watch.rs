@@ -4,15 +4,15 @@ use super::figures::Report;
 use crate::Advise;
 use anyhow::{Context, Result};
 use lab_measure::interrupt;
+use lab_waits::watched::{self, GRACE, send};
 use lab_waits::{LIMIT, Lock, Records};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd, FromRawFd};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
-use ufutex_program::environment::SETTINGS;
 
 /// The setting of the library besides that of the records.
 const WATCH: &str = "watch,";
@@ -22,8 +22,6 @@ const POLL: Duration = Duration::from_millis(10);
 const STARTUP: Duration = Duration::from_secs(3);
 /// How long to wait for a requested report.
 const REPORT: Duration = Duration::from_secs(1);
-/// Time from SIGTERM to SIGKILL.
-const GRACE: Duration = Duration::from_secs(2);
 
 /// The result of watching a program.
 pub struct Watched {
@@ -109,23 +107,10 @@ fn interrupted() -> Option<End> {
 }
 
 fn start(advise: &Advise, scratch: &Path, records: &Records) -> Result<Child> {
-    let mut command = Command::new(std::env::current_exe().context("cannot find this command's own file")?);
-    command.args(["run", "--json", "--output"]).arg(scratch);
-    if advise.trap {
-        command.arg("--trap");
-    }
     let mut settings = OsString::from(WATCH);
     settings.push(records.setting());
-    command.env(SETTINGS, settings);
-    command.arg("--").args(&advise.command).stdin(Stdio::inherit());
-    // SAFETY: one system call between fork and exec. If this process dies, so does the program.
-    unsafe {
-        command.pre_exec(|| {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM as libc::c_ulong, 0, 0, 0);
-            Ok(())
-        })
-    };
-    command.spawn().context("cannot start the program")
+    let options = ["--json".as_ref(), "--output".as_ref(), scratch.as_os_str()];
+    watched::start(&options, advise.trap, &settings, &advise.command)
 }
 
 /// Whether the program catches SIGUSR1, on which the library reports. Without the library the signal would kill it.
@@ -170,11 +155,6 @@ fn end(program: &mut Child, records: &mut Records) -> Result<ExitStatus> {
         records.drain();
         std::thread::sleep(POLL);
     }
-}
-
-fn send(program: &Child, signal: i32) {
-    // SAFETY: this is our own child, which has not been waited for, so its PID has not been reused.
-    unsafe { libc::kill(program.id() as i32, signal) };
 }
 
 /// The last complete report of this process in the file.

@@ -5,7 +5,7 @@ use crate::account::Account;
 use crate::past::{Newest, Past};
 use crate::report::{self, Line};
 use crate::table::{self, time};
-use crate::word::{End, Place, WokenBy};
+use crate::word::{self, End, Place, WokenBy};
 use lab_page::px;
 use maud::{Markup, html};
 use std::cmp::Reverse;
@@ -75,7 +75,7 @@ fn most<T: Ord + Copy>(rows: BTreeMap<T, Vec<Wait<'_>>>) -> BTreeMap<T, Vec<Wait
 }
 
 fn total(waits: &[Wait<'_>]) -> u64 {
-    waits.iter().map(|(past, _)| past.until_ns - past.since_ns).sum()
+    word::sum(waits.iter().map(|(past, _)| past.until_ns - past.since_ns))
 }
 
 struct Axis {
@@ -135,7 +135,8 @@ fn bars<'b, 'w>(waits: &'b [Wait<'w>], axis: &Axis) -> Vec<&'b [Wait<'w>]> {
 fn longest(bar: &[Wait<'_>]) -> usize {
     let mut times = BTreeMap::<usize, u64>::new();
     for (past, number) in bar {
-        *times.entry(*number).or_default() += past.until_ns - past.since_ns;
+        let time = times.entry(*number).or_default();
+        *time = time.saturating_add(past.until_ns - past.since_ns);
     }
     times.into_iter().max_by_key(|(_, ns)| *ns).map_or(0, |(number, _)| number)
 }
