@@ -31,7 +31,7 @@ impl Sum {
     }
 }
 
-/// The sum of times or counts. The program may have made them up: the sum may be too large.
+/// The sum of times or counts, or the largest number if they add up to more: the program may have made them up.
 pub fn sum(of: impl Iterator<Item = u64>) -> u64 {
     of.fold(0, u64::saturating_add)
 }

@@ -4,7 +4,8 @@
 //! What the account has besides is bounded by these, or by what the program has at a time:
 //! - `seats` and the threads that wait have an entry for each thread that sleeps at the moment.
 //! - `early` is by seats, of which the library has one for each thread, and uses those of ended threads again.
-//! - A word has a site, or a thread waits for it.
+//! - A word has a site, a thread waits for it, or a requeue has named it. Of the last kind, and of `early`, a program has few: beyond
+//!   [`MOST`] it has made them up.
 //! - Wakers, owners and threads of a site or word are bounded where they are added (`word`), mapped files where one covers another.
 
 use super::{Account, Process, StackId};
@@ -38,7 +39,6 @@ impl Account {
         self.trim_threads(MOST);
         self.trim_stacks(MOST);
         for process in self.processes.values_mut() {
-            // More than a program has: it has made them up.
             if process.early.len() > MOST {
                 process.early.clear();
             }
