@@ -205,7 +205,7 @@ impl DomainOptions {
         /// counted, and each operation asks again.
         counters: bool => counters;
 
-        /// Is called for each wait that is queued, and of each wake and requeue that finds a waiter. Default: none.
+        /// Is called for each wait that is queued, and for each wake and requeue that finds a waiter. Default: none.
         ///
         /// ```
         /// use ufutex::{Address, At, DomainOptions, observe::Observer};
