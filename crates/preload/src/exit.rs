@@ -9,7 +9,7 @@ use std::vec::Vec;
 use crate::process::{Process, process};
 use crate::report::{self, Cpu, HotWord, Report};
 use crate::timers::Count;
-use crate::{calls, engine, gate, raw, settings, stack};
+use crate::{calls, engine, raw, settings, stack};
 
 /// The greatest number of words in a report.
 const HOT_WORDS: usize = 10;
@@ -66,7 +66,7 @@ pub fn report() {
 pub fn report_now() {
     let (Some(process), Some(format)) = (process(), settings::get().stats) else { return };
     let (mut text, mut file) = (String::new(), None);
-    undisturbed(|| {
+    stack::run(|| {
         text = fill_in(process).render(format);
         // The command could write the file. If it cannot be opened here, the program has changed its root or its
         // rights. Then no report is written.
@@ -79,13 +79,7 @@ pub fn report_now() {
             unsafe { raw::own(libc::SYS_close, [fd as u64]) };
         }
     }
-    undisturbed(|| text = String::new());
-}
-
-fn undisturbed(f: impl FnMut()) {
-    let mask = gate::block_all();
-    stack::run(f);
-    gate::set_mask(mask);
+    stack::run(|| text = String::new());
 }
 
 fn fill_in(process: &Process) -> Report {

@@ -3,26 +3,32 @@
 
 use core::arch::naked_asm;
 
-use crate::raw;
+use crate::{gate, raw};
 
 const BYTES: u64 = 256 << 10;
 
-/// Runs `f` on such a stack. If there is no memory for it, `f` runs on the calling thread's stack.
+/// Runs `f` on such a stack, with signals blocked. If there is no memory for it, `f` runs on the calling thread's stack.
 pub fn run<F: FnMut()>(mut f: F) {
-    let Some(base) = raw::map(BYTES as usize) else {
-        return f();
-    };
-    // SAFETY: mapped above. The stack is no longer used when `run_on` has returned.
-    unsafe {
-        run_on(base + BYTES, f);
-        raw::own(libc::SYS_munmap, [base, BYTES]);
+    let mask = gate::block_all();
+    match raw::map(BYTES as usize) {
+        // SAFETY: mapped just now. The stack is no longer used when `run_on` has returned.
+        Some(base) => unsafe {
+            run_on(base + BYTES, f);
+            raw::own(libc::SYS_munmap, [base, BYTES]);
+        },
+        None => f(),
     }
+    gate::set_mask(mask);
 }
 
 /// Runs `f` on the stack that ends at `top`.
 ///
+/// Meanwhile the kernel takes the thread's alternate stack for unused. If the thread is in a handler there, the next handler
+/// would begin at its top, over that handler's frames.
+///
 /// # Safety
-/// The memory below `top` is large enough, and nothing else uses it.
+/// The memory below `top` is large enough, and nothing else uses it. If the thread is on its alternate stack, its signals are
+/// blocked.
 pub unsafe fn run_on<F: FnMut()>(top: u64, mut f: F) {
     /// # Safety
     /// `f` must be an `F`.

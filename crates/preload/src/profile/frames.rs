@@ -87,8 +87,7 @@ impl Stacks {
         }
         // Before a lock is held, for which other threads would then have no stack.
         super::wait_for_reader(ring, || ring.has_room());
-        // While the thread is on the walker's stack, the kernel takes the alternate stack for unused. A handler would begin at its top,
-        // over the thread's own frames. So signals are blocked.
+        // As `run_on` asks for it.
         let mask = is_on_alternate_stack().then(gate::block_all);
         let number = self.walk_and_record(Registers { ip, sp, bp }, now, ring);
         if let Some(mask) = mask {
@@ -103,7 +102,7 @@ impl Stacks {
         let walker = unsafe { &mut *walker };
         let top = walker.top;
         let walk = || walker.walk(from, &self.modules, now, ring);
-        // SAFETY: the walker's own stack, which only the holder of its lock uses.
+        // SAFETY: the walker's own stack, which only the holder of its lock uses. `record` has blocked signals if it must.
         unsafe { stack::run_on(top, walk) };
         self.record_frames(&walker.frames, ring)
     }
@@ -137,7 +136,7 @@ impl Stacks {
             let walker = unsafe { &mut *shard.walker.get() };
             if walker.is_null() {
                 let top = raw::map(STACK as usize)? + STACK;
-                // SAFETY: mapped above.
+                // SAFETY: mapped above. `record` has blocked signals if it must.
                 unsafe { stack::run_on(top, || *walker = Box::into_raw(Box::new(Walker::new(top)))) };
             }
             return Some((locked, *walker));
