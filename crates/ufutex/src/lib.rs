@@ -169,6 +169,9 @@ mod pages {
     mod embedding {}
     #[doc = include_str!("../../../docs/OBSERVING.md")]
     mod observing {}
+    #[cfg(feature = "parking")]
+    #[doc = include_str!("../../../docs/PARKING.md")]
+    mod parking {}
     #[doc = include_str!("../../../docs/TIMERS.md")]
     mod timers {}
     #[doc = include_str!("../../../docs/WASM.md")]
