@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Compares programs under `ufutex run` with the kernel: figures.py PATH/TO/ufutex [rounds [hand-offs]].
+"""Compares programs under `ufutex run` with the kernel: figures.py PATH/TO/ufutex [rounds [hand-offs|locks]].
 
-With `hand-offs`: programs whose threads wait for each other, on the kernel, with `--trap`, and with `--trap --spin`. What
-cannot be built here is left out.
+With `hand-offs`: programs whose threads wait for each other, on the kernel, with `--trap`, and with `--trap --spin`. With `locks`: the
+same, with `run --trap` and by `ufutex locks`. What cannot be built here is left out.
 
-Modes are measured in turn. A ratio is of one round, and the median over the rounds is printed. Run it on an idle machine:
+Modes are measured in turn. A ratio is to the first mode in the same round, and the median over the rounds is printed. Run it on an idle machine:
 other work changes the figures, and the ratios of ping-pong most. CPU time varies least; programs whose threads wait for
 each other have a row of CPU time too.
 """
@@ -83,11 +83,11 @@ def looped(prefix):
     return (time.monotonic() - begin) / 200 * 1000
 
 
-def compare(name, unit, measure, better, combine=lambda mine, kernels: mine / kernels, modes=MODES):
+def compare(name, unit, measure, better, combine=lambda mine, firsts: mine / firsts, modes=MODES):
     rounds = [{mode: measure(prefix) for mode, prefix in modes.items()} for _ in range(ROUNDS)]
     for mode in modes:
         median = statistics.median(each[mode] for each in rounds)
-        against = [combine(each[mode], each["kernel"]) for each in rounds]
+        against = [combine(each[mode], each[next(iter(modes))]) for each in rounds]
         spread = f"{min(against):.2f} to {max(against):.2f}"
         print(f"{name:32} {mode:12} {median:14.2f} {unit:6}  {better} {statistics.median(against):.2f} ({spread})", flush=True)
 
@@ -230,10 +230,16 @@ tokio = { version = "1", features = ["rt", "macros"] }
         yield "MariaDB, 8 clients", mariadb
 
 
-def hand_offs(folder):
+TRAP = [UFUTEX, "run", "--trap"]
+# Modes in which the programs run whose threads wait for each other. What `locks` finds goes to a file.
+OF_HAND_OFFS = {
+    "hand-offs": {"kernel": [], "run --trap": TRAP + ["--"], "... --spin": TRAP + ["--spin", "--"]},
+    "locks": {"run --trap": TRAP + ["--"], "locks": [UFUTEX, "locks", "-f", "-o", os.devnull, "--"]},
+}
+
+
+def hand_offs(folder, modes):
     """Wall and CPU time of the same run, in milliseconds."""
-    trap = [UFUTEX, "run", "--trap"]
-    modes = {"kernel": [], "run --trap": trap + ["--"], "... --spin": trap + ["--spin", "--"]}
     for name, command in hand_off_programs(folder):
         rounds = []
         for _ in range(ROUNDS):
@@ -246,12 +252,12 @@ def hand_offs(folder):
             rounds.append(row)
         for column, what in enumerate(["", ", CPU time"]):
             measured = iter([row[mode][column] for row in rounds for mode in modes])
-            compare(name + what, "ms", lambda _: next(measured), "/ kernel's", modes=modes)
+            compare(name + what, "ms", lambda _: next(measured), f"/ {next(iter(modes))}'s", modes=modes)
 
 
 with tempfile.TemporaryDirectory() as folder:
-    if sys.argv[3:] == ["hand-offs"]:
-        hand_offs(folder)
+    if sys.argv[3:]:
+        hand_offs(folder, OF_HAND_OFFS[sys.argv[3]])
         sys.exit()
     ping_pong = compiled("ping_pong", folder)
     perf = ["perf", "bench", "futex"]
