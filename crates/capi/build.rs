@@ -1,9 +1,11 @@
-//! Gives the shared library its symbol versions.
+//! Makes the manual pages (man.rs), and gives the shared library its symbol versions.
 //!
 //! rustc hands the linker a version script of its own, in which every `#[no_mangle]` function stands without a version. LLD
 //! takes a second script beside it, for symbols that do not stand in the first; GNU ld takes none. So where the linker
 //! can do it, the exported names are made in assembly (`export!` in api/mod.rs), of which rustc knows nothing; elsewhere they
 //! are plain `#[no_mangle]` functions without a version. Which it is here is tried out on a library of one function.
+
+mod man;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -13,10 +15,11 @@ use std::{env, fs};
 const VERSION: &str = "UFUTEX_0.1";
 
 fn main() {
-    for path in ["build.rs", "src/api", "ufutex.map"] {
+    for path in ["build.rs", "man.rs", "include/ufutex.h", "src/api", "ufutex.map"] {
         println!("cargo::rerun-if-changed={path}");
     }
     println!("cargo::rustc-check-cfg=cfg(symbol_versions)");
+    write_pages();
     if env::var("CARGO_CFG_TARGET_OS").as_deref() != Ok("linux") {
         return;
     }
@@ -35,6 +38,16 @@ fn main() {
 
 fn out() -> PathBuf {
     PathBuf::from(env::var_os("OUT_DIR").unwrap())
+}
+
+/// Writes the manual pages to the directory `man`.
+fn write_pages() {
+    let (header, directory) = (fs::read_to_string("include/ufutex.h").unwrap(), out().join("man"));
+    let _ = fs::remove_dir_all(&directory);
+    fs::create_dir_all(&directory).unwrap();
+    for (name, page) in man::pages(&header, &env::var("CARGO_PKG_VERSION").unwrap()) {
+        fs::write(directory.join(name), page).unwrap();
+    }
 }
 
 /// Writes an `export!` of all functions of the interface.
