@@ -1,9 +1,11 @@
-//! Gives the shared library its symbol versions.
+//! Makes the manual pages (man.rs), and gives the shared library its symbol versions.
 //!
 //! rustc hands the linker a version script of its own, in which every `#[no_mangle]` function stands without a version. LLD
 //! takes a second script beside it, for symbols that do not stand in the first; GNU ld takes none. So where the linker
-//! can do it, the exported names are made in assembly (`export!` in lib.rs), of which rustc knows nothing; elsewhere they
+//! can do it, the exported names are made in assembly (`export!` in api/mod.rs), of which rustc knows nothing; elsewhere they
 //! are plain `#[no_mangle]` functions without a version. Which it is here is tried out on a library of one function.
+
+mod man;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -13,9 +15,11 @@ use std::{env, fs};
 const VERSION: &str = "UFUTEX_0.1";
 
 fn main() {
-    println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed=ufutex.map");
+    for path in ["build.rs", "man.rs", "include/ufutex.h", "src/api", "ufutex.map"] {
+        println!("cargo::rerun-if-changed={path}");
+    }
     println!("cargo::rustc-check-cfg=cfg(symbol_versions)");
+    write_pages();
     if env::var("CARGO_CFG_TARGET_OS").as_deref() != Ok("linux") {
         return;
     }
@@ -23,7 +27,8 @@ fn main() {
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
     let map = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("ufutex.map");
     match try_versions(&map) {
-        Ok(()) => {
+        Ok(jump) => {
+            write_exports(jump);
             println!("cargo::rustc-cfg=symbol_versions");
             println!("cargo::rustc-cdylib-link-arg=-Wl,--version-script={}", map.display());
         }
@@ -31,15 +36,38 @@ fn main() {
     }
 }
 
-/// Whether this linker gives a version to a symbol that only the assembler knows.
-fn try_versions(map: &Path) -> Result<(), String> {
+fn out() -> PathBuf {
+    PathBuf::from(env::var_os("OUT_DIR").unwrap())
+}
+
+/// Writes the manual pages to the directory `man`.
+fn write_pages() {
+    let (header, directory) = (fs::read_to_string("include/ufutex.h").unwrap(), out().join("man"));
+    let _ = fs::remove_dir_all(&directory);
+    fs::create_dir_all(&directory).unwrap();
+    for (name, page) in man::pages(&header, &env::var("CARGO_PKG_VERSION").unwrap()) {
+        fs::write(directory.join(name), page).unwrap();
+    }
+}
+
+/// Writes an `export!` of all functions of the interface.
+fn write_exports(jump: &str) {
+    let mut files: Vec<_> = fs::read_dir("src/api").unwrap().map(|file| file.unwrap().path()).collect();
+    files.sort();
+    let sources: String = files.iter().map(|file| fs::read_to_string(file).unwrap()).collect();
+    let functions = sources.lines().filter_map(|line| line.split_once("extern \"C\" fn ufutex_")?.1.split('(').next());
+    let functions: Vec<_> = functions.map(|name| format!("ufutex_{name}")).collect();
+    fs::write(out().join("export.rs"), format!("export!(\"{jump} {{function}}\", {});", functions.join(", "))).unwrap();
+}
+
+/// Whether this linker gives a version to a symbol that only the assembler knows. Then the result is how the processor jumps.
+fn try_versions(map: &Path) -> Result<&'static str, String> {
     let jump = match env::var("CARGO_CFG_TARGET_ARCH").as_deref() {
         Ok("x86_64") => "jmp",
         Ok("aarch64") => "b",
         _ => return Err("they are made on x86-64 and aarch64 only".into()),
     };
-    let out = PathBuf::from(env::var_os("OUT_DIR").unwrap());
-    let (source, library) = (out.join("probe.rs"), out.join("libprobe.so"));
+    let (source, library) = (out().join("probe.rs"), out().join("libprobe.so"));
     let code = format!(
         "extern \"C\" fn probe() {{}}\n\
          core::arch::global_asm!(\".globl ufutex_probe\", \".type ufutex_probe, %function\", \
@@ -64,5 +92,5 @@ fn try_versions(map: &Path) -> Result<(), String> {
     }
     let bytes = fs::read(&library).map_err(|error| error.to_string())?;
     let has = |text: &str| bytes.windows(text.len()).any(|window| window == text.as_bytes());
-    if has(VERSION) && has("ufutex_probe") { Ok(()) } else { Err("the linker ignores the version script".into()) }
+    if has(VERSION) && has("ufutex_probe") { Ok(jump) } else { Err("the linker ignores the version script".into()) }
 }

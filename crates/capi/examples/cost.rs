@@ -17,38 +17,51 @@ use ufutex_capi::{
     ufutex_wait_options,
 };
 
-type NewSystem = unsafe extern "C" fn(*const c_void, *mut *mut ufutex_system) -> c_int;
-type NewDomain = unsafe extern "C" fn(*mut ufutex_system, *const ufutex_options, *mut *mut ufutex_domain) -> c_int;
-type Wait = unsafe extern "C" fn(*mut ufutex_domain, u64, u64, u32, *const ufutex_wait_options) -> c_int;
-type Wake = unsafe extern "C" fn(*mut ufutex_domain, u64, u32, u32, u32) -> c_int;
-type NewTask = unsafe extern "C" fn(*mut ufutex_domain, u32, u32, *mut *mut ufutex_task) -> c_int;
-type Syscall = unsafe extern "C" fn(*mut ufutex_domain, *mut ufutex_task, *const c_void, u64, *const u64) -> c_long;
+/// Declares functions of the interface, which a library may have too.
+macro_rules! functions {
+    ($($field:ident = $name:ident($($argument:ty),+) -> $result:ty;)+) => {
+        // As a C program calls them: by name.
+        #[allow(improper_ctypes, reason = "handles are never looked into")]
+        unsafe extern "C" {
+            $(fn $name($(_: $argument),+) -> $result;)+
+        }
 
-// As a C program calls them: by name.
-#[allow(improper_ctypes, reason = "handles are never looked into")]
-unsafe extern "C" {
-    fn ufutex_system_new(config: *const c_void, system: *mut *mut ufutex_system) -> c_int;
-    fn ufutex_domain_new(s: *mut ufutex_system, o: *const ufutex_options, d: *mut *mut ufutex_domain) -> c_int;
-    fn ufutex_wait(d: *mut ufutex_domain, at: u64, expected: u64, flags: u32, o: *const ufutex_wait_options) -> c_int;
-    fn ufutex_wake(d: *mut ufutex_domain, at: u64, count: u32, bitset: u32, flags: u32) -> c_int;
-    fn ufutex_task_new(d: *mut ufutex_domain, tid: u32, flags: u32, task: *mut *mut ufutex_task) -> c_int;
-    fn ufutex_syscall(
-        d: *mut ufutex_domain,
-        task: *mut ufutex_task,
-        memory: *const c_void,
-        number: u64,
-        args: *const u64,
-    ) -> c_long;
+        /// The functions of a library.
+        struct Functions {
+            $($field: unsafe extern "C" fn($($argument),+) -> $result,)+
+        }
+
+        impl Functions {
+            fn linked() -> Self {
+                Self { $($field: $name,)+ }
+            }
+
+            fn load(path: &str) -> Self {
+                let path = CString::new(path).expect("a path");
+                // SAFETY: the library's functions are of these types, says ufutex.h. A name ends with a zero.
+                unsafe {
+                    let library = libc::dlopen(path.as_ptr(), libc::RTLD_NOW);
+                    assert!(!library.is_null(), "{path:?} cannot be loaded");
+                    let find = |name: &str| libc::dlsym(library, name.as_ptr().cast());
+                    Self {
+                        $($field: std::mem::transmute::<
+                            *mut c_void,
+                            unsafe extern "C" fn($($argument),+) -> $result,
+                        >(find(concat!(stringify!($name), "\0"))),)+
+                    }
+                }
+            }
+        }
+    };
 }
 
-/// The functions of a library.
-struct Functions {
-    new_system: NewSystem,
-    new_domain: NewDomain,
-    new_task: NewTask,
-    wait: Wait,
-    wake: Wake,
-    syscall: Syscall,
+functions! {
+    new_system = ufutex_system_new(*const c_void, *mut *mut ufutex_system) -> c_int;
+    new_domain = ufutex_domain_new(*mut ufutex_system, *const ufutex_options, *mut *mut ufutex_domain) -> c_int;
+    new_task = ufutex_task_new(*mut ufutex_domain, u32, u32, *mut *mut ufutex_task) -> c_int;
+    wait = ufutex_wait(*mut ufutex_domain, u64, u64, u32, *const ufutex_wait_options) -> c_int;
+    wake = ufutex_wake(*mut ufutex_domain, u64, u32, u32, u32) -> c_int;
+    syscall = ufutex_syscall(*mut ufutex_domain, *mut ufutex_task, *const c_void, u64, *const u64) -> c_long;
 }
 
 /// A library, with two domains and a task in each. The second domain has no early return.
@@ -70,9 +83,7 @@ impl C {
         unsafe {
             assert_eq!((functions.new_system)(null(), &mut system), 0);
             for (tid, ((domain, task), flags)) in (1..).zip(domains.iter_mut().zip([0, UFUTEX_NO_EARLY_RETURN])) {
-                let mut options: ufutex_options = std::mem::zeroed();
-                options.size = size_of::<ufutex_options>();
-                options.flags = flags;
+                let options = ufutex_options { flags, ..Default::default() };
                 assert_eq!((functions.new_domain)(system, &options, domain), 0);
                 assert_eq!((functions.new_task)(*domain, tid, 0, task), 0);
             }
@@ -80,37 +91,6 @@ impl C {
         Self { functions, domains }
     }
 
-    fn linked() -> Self {
-        Self::new(Functions {
-            new_system: ufutex_system_new,
-            new_domain: ufutex_domain_new,
-            new_task: ufutex_task_new,
-            wait: ufutex_wait,
-            wake: ufutex_wake,
-            syscall: ufutex_syscall,
-        })
-    }
-
-    fn load(path: &str) -> Self {
-        let path = CString::new(path).expect("a path");
-        // SAFETY: the library's functions are of these types, says ufutex.h.
-        unsafe {
-            let library = libc::dlopen(path.as_ptr(), libc::RTLD_NOW);
-            assert!(!library.is_null(), "{path:?} cannot be loaded");
-            let find = |name: &std::ffi::CStr| libc::dlsym(library, name.as_ptr());
-            Self::new(Functions {
-                new_system: std::mem::transmute::<*mut c_void, NewSystem>(find(c"ufutex_system_new")),
-                new_domain: std::mem::transmute::<*mut c_void, NewDomain>(find(c"ufutex_domain_new")),
-                new_task: std::mem::transmute::<*mut c_void, NewTask>(find(c"ufutex_task_new")),
-                wait: std::mem::transmute::<*mut c_void, Wait>(find(c"ufutex_wait")),
-                wake: std::mem::transmute::<*mut c_void, Wake>(find(c"ufutex_wake")),
-                syscall: std::mem::transmute::<*mut c_void, Syscall>(find(c"ufutex_syscall")),
-            })
-        }
-    }
-}
-
-impl C {
     fn wait_ns(&self, i: usize, at: u64) -> f64 {
         let (domain, _) = self.domains[i];
         // SAFETY: a handle of that library, and a word that is there.
@@ -160,9 +140,9 @@ fn main() {
     let system = System::new();
     let rust: [Domain; 2] = [true, false]
         .map(|early_return| Domain::with_options(&system, DomainOptions::new().early_return(early_return)));
-    let mut rivals = vec![("C, static", C::linked())];
+    let mut rivals = vec![("C, static", C::new(Functions::linked()))];
     if let Some(path) = std::env::args().nth(1) {
-        rivals.push(("C, shared", C::load(&path)));
+        rivals.push(("C, shared", C::new(Functions::load(&path))));
     }
     let word = AtomicU32::new(0);
     let at = word.as_ptr().expose_provenance() as u64;

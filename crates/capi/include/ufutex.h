@@ -528,7 +528,7 @@ typedef struct ufutex_options {
     // the system, whose comment says what happens if the first table does not fit.
     size_t max_table_bytes;
     // How many nanoseconds a waiting thread may spin before it sleeps; the engine learns whether that pays. Default: 0, it
-    // sleeps at once, but for the first waiter of `ufutex_lock_pi`, which may spin for 30000. 200000 is a good value where CPU
+    // sleeps at once, but for the first waiter of ufutex_lock_pi(), which may spin for 30000. 200000 is a good value where CPU
     // time costs nothing; more than 2^32 - 1 counts as that. No effect with a parker, and on one CPU.
     uint64_t spin;
 } ufutex_options;
@@ -735,8 +735,8 @@ const char *ufutex_version(void);
 // Any thread; async-signal-safe.
 uint32_t ufutex_version_number(void);
 
-// In a child of fork(), before anything else: forgets everything that was made before. The child goes on with objects
-// that it makes itself.
+// Forgets everything that was made before. Call it in a child of fork() before anything else. The child goes on with
+// objects that it makes itself.
 //
 // The child has only the thread that called fork(). In its copy of the library's memory, locks may be held and objects
 // be in use by threads that it does not have. So no handle of the parent can be used in the child: a function that is
@@ -892,11 +892,11 @@ long ufutex_domain_slots(struct ufutex_domain *domain);
 // Any thread; not async-signal-safe.
 int ufutex_domain_note_threads(struct ufutex_domain *domain, size_t threads);
 
-// prctl(PR_FUTEX_HASH, op, slots, flags) for a domain, with the kernel's numbers and results: op 1 sets the slots (0
+// Makes the call prctl(PR_FUTEX_HASH, op, slots, flags) for a domain, with the kernel's numbers. op: 1 sets the slots (0
 // for the global table, for good), 2 returns their number, 3 returns whether they are immutable. Flag 1 makes them
 // immutable.
 //
-// -EINVAL, -EBUSY, -ENOMEM as in the kernel; -EBADF: not a handle of a domain.
+// Returns the kernel's result. -EINVAL, -EBUSY, -ENOMEM as in the kernel; -EBADF: not a handle of a domain.
 //
 // Any thread; not async-signal-safe.
 long ufutex_prctl_futex_hash(struct ufutex_domain *domain,
@@ -1006,14 +1006,14 @@ int ufutex_task_set_priority(struct ufutex_task *task,
 int ufutex_task_priority(struct ufutex_task *task);
 
 // Interrupts a task, as a signal does: its wait ends with -EINTR, or its next one if it does not wait, and each later
-// one until ufutex_task_clear_interrupt(). A wait that is under way ends even if the interrupt is cleared at once. For a waiter of ufutex_prepare_wait() and its like the callback is called, unless
-// it has been called and ufutex_waiter_finish() has not been since. If another call of this function for the task is in
-// progress, this call returns at once, and the other call checks once more whether the callback has to be called.
+// one until ufutex_task_clear_interrupt(). A wait that is under way ends even if the interrupt is cleared at once. A
+// wait that ends with -EINTR sees all that this thread did before the call. For a waiter of ufutex_prepare_wait() and
+// its like the callback is called, unless it has been called and ufutex_waiter_finish() has not been since. If another
+// call of this function for the task is in progress, this call returns at once, and the other call checks once more
+// whether the callback has to be called.
 //
 // Returns 0. -EINVAL: NULL; -EBADF: not a handle of a task; -EBUSY: called in a signal handler that has interrupted
 // ufutex_task_free() of this task.
-//
-// A wait that ends with -EINTR sees all that this thread did before the call.
 //
 // Any thread; async-signal-safe, with one condition. If the task waits by ufutex_prepare_wait() or its like, or in a
 // domain with a parker, this function calls the waiter's callback or the parker's unpark, which must then be
@@ -1061,9 +1061,10 @@ int ufutex_task_set_restart(struct ufutex_task *task,
 //
 // Call it in a loop that checks the word. A relative timeout begins anew with each call.
 //
-// Returns 0 for a wake of the word. -EAGAIN: the word differs; -ETIMEDOUT; -EINTR: the task of the options was interrupted, or the parker returned -EINTR (a signal does not end the wait); -EFAULT: the word cannot be
-// read; -EINVAL: misaligned, unknown flags, no such node, a word that cannot hold expected, a bitset of 0, a priority
-// above 99, domain is NULL; -ENOMEM: max_waiters already wait, or no memory for a wait with a parker; -EBUSY: the task
+// Returns 0 for a wake of the word. -EAGAIN: the word differs; -ETIMEDOUT; -EINTR: the task of the options was
+// interrupted, or the parker returned -EINTR (a signal does not end the wait); -EFAULT: the word cannot be read;
+// -EINVAL: misaligned, unknown flags, no such node, a word that cannot hold expected, a bitset of 0, a priority above
+// 99, domain is NULL; -ENOMEM: max_waiters already wait, or no memory for a wait with a parker; -EBUSY: the task
 // already waits; -E2BIG; -EBADF: not a handle of a domain or of a task.
 //
 // Any thread; not async-signal-safe. The thread must not be cancelled during the call, and must not leave it by
@@ -1077,8 +1078,8 @@ int ufutex_wait(struct ufutex_domain *domain,
 // Blocks the caller while each of several words holds its expected value, until one of them is woken: futex_waitv(2).
 // options: as for ufutex_wait().
 //
-// Returns the index of the word that was woken, from 0 up; if several were, the last of them. -EINVAL: count is 0, or
-// greater than max_waitv; otherwise as for ufutex_wait().
+// Returns the index of the word that was woken, from 0 up; if several were, the last of them. Errors as for
+// ufutex_wait(). -EINVAL: also if count is 0, or greater than max_waitv.
 //
 // Any thread; not async-signal-safe. The thread must not be cancelled during the call, and must not leave it by
 // longjmp().
@@ -1171,8 +1172,8 @@ int ufutex_lock_pi(struct ufutex_domain *domain,
 
 // Locks the word at an address for a task if that needs no waiting: FUTEX_TRYLOCK_PI.
 //
-// Returns 0. -EAGAIN: the word is locked; then FUTEX_WAITERS is set in it, as in the kernel. Otherwise as for
-// ufutex_lock_pi().
+// Returns 0. Errors as for ufutex_lock_pi(). -EAGAIN: the word is locked; then FUTEX_WAITERS is set in it, as in the
+// kernel.
 //
 // Any thread; not async-signal-safe.
 int ufutex_trylock_pi(struct ufutex_domain *domain,
@@ -1194,8 +1195,8 @@ int ufutex_unlock_pi(struct ufutex_domain *domain,
 // Blocks the caller while the word at from holds expected, until it has been requeued to the lock at lock and handed
 // the lock: FUTEX_WAIT_REQUEUE_PI. flags: of both words. options: the timeout; NULL for none.
 //
-// Returns 0 when the task owns the lock. -EAGAIN: the word differs, or the task was interrupted after it was requeued;
-// -EINTR: it was interrupted before; otherwise as for ufutex_lock_pi().
+// Returns 0 when the task owns the lock. Errors as for ufutex_lock_pi(). -EAGAIN: the word differs, or the task was
+// interrupted after it was requeued; -EINTR: it was interrupted before.
 //
 // Any thread; not async-signal-safe. The thread must not be cancelled during the call, and must not leave it by
 // longjmp().
@@ -1211,9 +1212,9 @@ int ufutex_wait_requeue_pi(struct ufutex_domain *domain,
 // makes up to requeue more waiters wait for it: FUTEX_CMP_REQUEUE_PI with a wake count of 1, the only one that it
 // accepts. flags: of both words.
 //
-// Returns how many waiters now have the lock or wait for it. -EAGAIN: the word differs; -EDEADLK: a waiter would wait
-// for itself; -EINVAL: from and lock are one word, or a waiter of from does not wait to be requeued to lock; otherwise
-// as for ufutex_lock_pi().
+// Returns how many waiters now have the lock or wait for it. Errors as for ufutex_lock_pi(). -EAGAIN: the word differs;
+// -EDEADLK: a waiter would wait for itself; -EINVAL: also if from and lock are one word, or a waiter of from does not
+// wait to be requeued to lock.
 //
 // Any thread; not async-signal-safe. Callbacks of waiters, unpark and set_priority are called by this thread.
 int ufutex_cmp_requeue_pi(struct ufutex_domain *domain,
@@ -1223,16 +1224,17 @@ int ufutex_cmp_requeue_pi(struct ufutex_domain *domain,
                           uint32_t requeue,
                           uint32_t flags);
 
-// Makes a system call for a task, by its number on x86-64, or by that of another architecture with
-// UFUTEX_GENERIC_NUMBER, UFUTEX_I386_NUMBER, UFUTEX_ARM_NUMBER or UFUTEX_RISCV32_NUMBER added: futex, futex_time64, futex_waitv,
-// futex_wake, futex_wait, futex_requeue, set_robust_list, get_robust_list, set_tid_address, restart_syscall. args: its six arguments. memory: the
-// memory that they point to; NULL for the domain's. Blocks if the call does. Calls on timers are made with
-// ufutex_timers_syscall().
+// Makes a system call for a task, by its number. number: that on x86-64, or that of another architecture with
+// UFUTEX_GENERIC_NUMBER, UFUTEX_I386_NUMBER, UFUTEX_ARM_NUMBER or UFUTEX_RISCV32_NUMBER added: futex, futex_time64,
+// futex_waitv, futex_wake, futex_wait, futex_requeue, set_robust_list, get_robust_list, set_tid_address,
+// restart_syscall. args: its six arguments. memory: the memory that they point to; NULL for the domain's. Blocks if the
+// call does. Calls on timers are made with ufutex_timers_syscall().
 //
 // Returns the kernel's result, from 0 up or -errno, with the kernel's order of errors. A call that the task's
 // interrupt has ended returns -UFUTEX_ERESTARTSYS, -UFUTEX_ERESTARTNOINTR or -UFUTEX_ERESTART_RESTARTBLOCK: pass that
-// to ufutex_resume(). In addition, -ENOSYS: another number; -EINVAL: args is NULL or misaligned, domain or task is
-// NULL, a function is missing from memory; -E2BIG; -EBADF: not a handle of a domain or of a task.
+// to ufutex_resume(). This function adds the errors that follow. -ENOSYS: another number; -EINVAL: args is NULL or
+// misaligned, domain or task is NULL, a function is missing from memory; -E2BIG; -EBADF: not a handle of a domain or of
+// a task.
 //
 // Any thread; not async-signal-safe. The thread must not be cancelled during the call, and must not leave it by
 // longjmp().
@@ -1261,10 +1263,9 @@ int ufutex_resume(long result,
 // perhaps before this function returns. Then call ufutex_waiter_finish(). The callback must not wait and must not use
 // this waiter: it only notifies a scheduler. When a function that has ended or freed the waiter has returned, the
 // callback is not called any more. That function waits for a call in progress, so do not hold a lock that the callback
-// takes.
+// takes. The caller has to watch the timeout: see ufutex_waiter_deadline(), ufutex_waiter_end().
 //
-// The caller has to watch the timeout: see ufutex_waiter_deadline(), ufutex_waiter_end(). Errors as for ufutex_wait(),
-// and -EINVAL: callback or waiter is NULL.
+// Errors as for ufutex_wait(). -EINVAL: also if callback or waiter is NULL.
 //
 // Any thread; not async-signal-safe.
 long ufutex_prepare_wait(struct ufutex_domain *domain,
@@ -1340,7 +1341,7 @@ int ufutex_waiter_deadline(struct ufutex_waiter *waiter,
 // Checks whether a waiter's wait has ended. Call it after the callback was called, or at any time.
 //
 // Returns the result that the blocking function would have returned, and frees the handle. -EINPROGRESS: the wait has
-// not ended, and the callback will be called. -EINVAL: NULL; -EBADF: not a handle of a waiter, or it has ended;
+// not ended, and the callback will be called; -EINVAL: NULL; -EBADF: not a handle of a waiter, or it has ended;
 // -EBUSY: another thread is in this function, or is ending or freeing the waiter. It sees a wake whose callback has
 // been called already, so this call need not be repeated.
 //
@@ -1375,13 +1376,13 @@ int ufutex_waiter_free(struct ufutex_waiter *waiter);
 //
 // ```c
 // ufutex_timers *timers;
-// ufutex_itimerspec soon = {{0, 0}, {0, 1000000}}; // once, in a millisecond
+// ufutex_itimerspec soon = {{0, 0}, {0, 1000000}}; // once, in 1 ms
 // ufutex_expired expired;
 // int32_t id;
 // ufutex_timers_new(system, NULL, &timers);
 // ufutex_timers_create(timers, UFUTEX_MONOTONIC, NULL, &id);
 // ufutex_timers_settime(timers, id, 0, &soon, NULL);
-// ufutex_timers_receive(timers, UFUTEX_FOREVER, 0, &expired); // expired.id is id
+// ufutex_timers_receive(timers, UFUTEX_FOREVER, 0, &expired);
 // ```
 //
 // Stores the handle in *timers and returns 0. -EINVAL: an unknown delivery, max_id is not one less than a power of
@@ -1394,8 +1395,9 @@ int ufutex_timers_new(struct ufutex_system *system,
                       struct ufutex_timers **timers);
 
 // As ufutex_timers_new(), for a process of the guest that a domain belongs to. By the host's clocks each PID namespace has
-// a thread of its own for timers and timeouts, so no guest makes another guest's timers late. -EBADF: not a handle of a
-// domain.
+// a thread of its own for timers and timeouts, so no guest makes another guest's timers late.
+//
+// Errors as for ufutex_timers_new(). -EBADF: not a handle of a domain.
 //
 // Any thread; not async-signal-safe.
 int ufutex_timers_new_beside(struct ufutex_domain *domain,
@@ -1428,8 +1430,7 @@ int ufutex_timers_create(struct ufutex_timers *timers,
 // As ufutex_timers_create(), with a given ID, as when a checkpoint is restored. IDs that are handed out later follow
 // it.
 //
-// Returns 0. -EBUSY: the ID is in use; -EINVAL: it is negative or above max_id; otherwise as for
-// ufutex_timers_create().
+// Returns 0. Errors as for ufutex_timers_create(). -EBUSY: the ID is in use; -EINVAL: it is negative or above max_id.
 //
 // Any thread; not async-signal-safe.
 int ufutex_timers_create_as(struct ufutex_timers *timers,
@@ -1500,11 +1501,11 @@ long ufutex_timers_bytes(struct ufutex_timers *timers);
 
 // Takes the next expired timer out of the line, and blocks the caller until there is one. timeout: UFUTEX_FOREVER,
 // UFUTEX_AFTER, UFUTEX_UNTIL_..., by the host's clocks. UFUTEX_AFTER with 0 nanoseconds does not block. An interval
-// timer stands in the line once. Its overrun is counted until it is taken, and then it is armed again.
+// timer stands in the line once. Its overrun is counted until it is taken, and then it is armed again. While a thread is
+// in this function, the timers are not freed: to have it return, arm a timer that it knows.
 //
 // Stores the expiry in *expired and returns 0. -ETIMEDOUT; -EINVAL: the delivery is not UFUTEX_DELIVER_LINE, an
-// unknown timeout, NULL or misaligned; -EBADF: not a handle of timers. While a thread is in this function, the timers
-// are not freed: to have it return, arm a timer that it knows.
+// unknown timeout, NULL or misaligned; -EBADF: not a handle of timers.
 //
 // Any thread; not async-signal-safe. The thread must not be cancelled during the call, and must not leave it by
 // longjmp().
@@ -1525,14 +1526,14 @@ int ufutex_timers_take(struct ufutex_timers *timers,
                        const struct ufutex_notice *notice,
                        struct ufutex_expired *taken);
 
-// Makes a system call on timers for a guest, by its number on x86-64, or by that of another architecture with
-// UFUTEX_GENERIC_NUMBER, UFUTEX_I386_NUMBER, UFUTEX_ARM_NUMBER or UFUTEX_RISCV32_NUMBER added: timer_create, timer_settime, timer_settime64,
-// timer_gettime, timer_gettime64, timer_getoverrun, timer_delete, and prctl for PR_TIMER_CREATE_RESTORE_IDS. process,
-// thread: the caller's PID and TID. args: its six arguments. memory: the memory that they point to; NULL for this
-// program's own. No call blocks.
+// Makes a system call on timers for a guest, by its number. number: that on x86-64, or that of another architecture
+// with UFUTEX_GENERIC_NUMBER, UFUTEX_I386_NUMBER, UFUTEX_ARM_NUMBER or UFUTEX_RISCV32_NUMBER added: timer_create,
+// timer_settime, timer_settime64, timer_gettime, timer_gettime64, timer_getoverrun, timer_delete, and prctl for
+// PR_TIMER_CREATE_RESTORE_IDS. process, thread: the caller's PID and TID. args: its six arguments. memory: the memory
+// that they point to; NULL for this program's own. No call blocks.
 //
-// Returns the kernel's result, from 0 up or -errno, with the kernel's order of errors. In addition, -ENOSYS: another
-// number; -EINVAL: args is NULL or misaligned, timers is NULL, a function is missing from memory; -E2BIG; -EBADF: not
+// Returns the kernel's result, from 0 up or -errno, with the kernel's order of errors. This function adds the errors
+// that follow. -ENOSYS: another number; -EINVAL: args is NULL or misaligned, timers is NULL, a function is missing from memory; -E2BIG; -EBADF: not
 // a handle of timers.
 //
 // Any thread; not async-signal-safe. Calls changed of ufutex_timer_clocks.

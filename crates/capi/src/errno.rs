@@ -30,23 +30,23 @@ impl From<engine::Fault> for Errno {
     }
 }
 
-/// The result of a function of the interface: a number from 0 up, or `-errno`.
-pub(crate) trait Answer {
-    fn int(self) -> c_int;
-    fn long(self) -> c_long;
+/// The result of a function of the interface that does `run`: a number from 0 up, or `-errno`.
+#[inline(always)]
+pub(crate) fn long<T: TryInto<c_long>>(run: impl FnOnce() -> Result<T, Errno>) -> c_long {
+    match run() {
+        Ok(number) => number.try_into().unwrap_or(c_long::MAX),
+        Err(Errno(errno)) => -c_long::from(errno),
+    }
 }
 
-impl<T: TryInto<c_long>> Answer for Result<T, Errno> {
-    #[inline]
-    fn int(self) -> c_int {
-        c_int::try_from(self.long()).unwrap_or(c_int::MAX)
-    }
+/// As [`long`], for an `int`.
+#[inline(always)]
+pub(crate) fn int<T: TryInto<c_long>>(run: impl FnOnce() -> Result<T, Errno>) -> c_int {
+    c_int::try_from(long(run)).unwrap_or(c_int::MAX)
+}
 
-    #[inline]
-    fn long(self) -> c_long {
-        match self {
-            Ok(number) => number.try_into().unwrap_or(c_long::MAX),
-            Err(Errno(errno)) => -c_long::from(errno),
-        }
-    }
+/// As [`int`]. The number is 0.
+#[inline(always)]
+pub(crate) fn done(run: impl FnOnce() -> Result<(), Errno>) -> c_int {
+    int(|| run().map(|()| 0))
 }

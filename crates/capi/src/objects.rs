@@ -8,19 +8,32 @@ use std::sync::atomic::{
 
 use engine::{Domain, System, Task};
 
+use crate::api::WaiterObject;
 use crate::bell::{Bell, Handle, OneByOne};
 use crate::errno::Errno;
 use crate::platform::{Memory, Parker, Time};
 use crate::registry::Object;
-use crate::types::{ufutex_domain, ufutex_system, ufutex_task};
+use crate::timers::TimersObject;
+use crate::types::{ufutex_domain, ufutex_system, ufutex_task, ufutex_timers, ufutex_waiter};
+
+macro_rules! kinds {
+    ($($kind:literal: $object:ty as $opaque:ty,)+) => {$(
+        // SAFETY: no other type has this kind.
+        unsafe impl Object for $object {
+            type Opaque = $opaque;
+            const KIND: u64 = $kind;
+        }
+    )+};
+}
+kinds! {
+    1: SystemObject as ufutex_system,
+    2: DomainObject as ufutex_domain,
+    3: TaskObject as ufutex_task,
+    4: WaiterObject as ufutex_waiter,
+    5: TimersObject as ufutex_timers,
+}
 
 pub(crate) struct SystemObject(pub System);
-
-// SAFETY: no other type has this kind.
-unsafe impl Object for SystemObject {
-    type Opaque = ufutex_system;
-    const KIND: u64 = 1;
-}
 
 pub(crate) struct DomainObject {
     pub domain: Domain,
@@ -36,12 +49,6 @@ pub(crate) struct DomainObject {
     pub looks_first: bool,
 }
 
-// SAFETY: no other type has this kind.
-unsafe impl Object for DomainObject {
-    type Opaque = ufutex_domain;
-    const KIND: u64 = 2;
-}
-
 pub(crate) struct TaskObject {
     pub task: Task,
     /// How often the task has been interrupted. By this number a wait notices an interrupt that has been cleared since.
@@ -50,12 +57,6 @@ pub(crate) struct TaskObject {
     bell: AtomicPtr<Bell>,
     /// The interrupt that may be ringing the bell.
     ringing: OneByOne,
-}
-
-// SAFETY: no other type has this kind.
-unsafe impl Object for TaskObject {
-    type Opaque = ufutex_task;
-    const KIND: u64 = 3;
 }
 
 impl TaskObject {

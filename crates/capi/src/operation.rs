@@ -7,13 +7,13 @@ use core::pin::{Pin, pin};
 use core::task::{Context, Poll, Waker};
 
 use engine::{
-    Cause, Clock, Wait, WaitAny,
+    Cause, Clock, Timeout, Wait, WaitAny,
     pi::{LockPi, WaitRequeuePi},
     syscall::Syscall,
 };
 
 use crate::bell::{Handle, Sound};
-use crate::errno::{Answer, Errno};
+use crate::errno::{Errno, long};
 use crate::objects::{DomainObject, Interruptible, TaskObject};
 use crate::park::{self, Sleep};
 use crate::platform::{Deadline, Memory, Time, clock_number};
@@ -33,7 +33,7 @@ pub(crate) enum Operation<'a> {
 }
 
 fn number<T: TryInto<c_long>>(result: Result<T, engine::Error>) -> c_long {
-    result.map_err(Errno::from).long()
+    long(|| result.map_err(Errno::from))
 }
 
 impl Operation<'_> {
@@ -144,8 +144,9 @@ pub(crate) fn block_on(
     domain: &DomainObject,
     task: Option<&TaskObject>,
     operation: Operation<'_>,
-    deadline: Option<Deadline>,
+    timeout: Option<Timeout>,
 ) -> Result<c_long, Errno> {
+    let deadline = timeout.map(|timeout| domain.time.begin(timeout));
     let bed = Bed::new(domain);
     // In this order: the bell is dropped last, because the other values use it.
     let bell = Handle::new(bed.sound())?;

@@ -15,7 +15,6 @@ use engine::{Callbacks, Error};
 
 use crate::bell::Calls;
 use crate::errno::Errno;
-use crate::registry::Object;
 use crate::types::{
     UFUTEX_DELIVER_CALL, UFUTEX_DELIVER_EVENTFD, UFUTEX_DELIVER_LINE, UFUTEX_DELIVER_SIGNALS, UFUTEX_HOST_PIDS,
     UFUTEX_NOTIFY_NONE, UFUTEX_NOTIFY_SIGNAL, UFUTEX_NOTIFY_THREAD, ufutex_expired, ufutex_notice, ufutex_notify,
@@ -26,12 +25,6 @@ use crate::types::{
 pub(crate) struct TimersObject {
     pub timers: Engine,
     pub delivery: Delivery,
-}
-
-// SAFETY: no other type has this kind.
-unsafe impl Object for TimersObject {
-    type Opaque = ufutex_timers;
-    const KIND: u64 = 5;
 }
 
 /// Where expired timers go.

@@ -6,30 +6,20 @@ use core::mem::offset_of;
 use crate::abi::Versioned;
 
 /// The state that a kernel has once: global tables, a hash secret, limits. A handle, not an address.
-pub struct ufutex_system {
-    _opaque: (),
-}
+pub struct ufutex_system(());
 
 /// The futexes of one process (or guest, or program). A handle, not an address.
-pub struct ufutex_domain {
-    _opaque: (),
-}
+pub struct ufutex_domain(());
 
 /// A thread of a guest, or of this program. It owns and waits for locks with priority inheritance, makes system calls,
 /// and can be interrupted. A handle, not an address.
-pub struct ufutex_task {
-    _opaque: (),
-}
+pub struct ufutex_task(());
 
 /// A wait in progress in which no thread sleeps, for schedulers: see ufutex_prepare_wait(). A handle, not an address.
-pub struct ufutex_waiter {
-    _opaque: (),
-}
+pub struct ufutex_waiter(());
 
 /// The POSIX timers of one process: see ufutex_timers_new(). A handle, not an address.
-pub struct ufutex_timers {
-    _opaque: (),
-}
+pub struct ufutex_timers(());
 
 /// Flags of a word: it has 8 bits. Exactly one of the four sizes must be given.
 pub const UFUTEX_U8: u32 = 1;
@@ -260,10 +250,6 @@ pub struct ufutex_memory {
     /// address has a policy.
     pub policy_node: Option<unsafe extern "C" fn(context: *mut c_void, address: u64) -> c_int>,
 }
-// SAFETY: `repr(C)`, begins with its size, and consists of integers and pointers.
-unsafe impl Versioned for ufutex_memory {
-    const FIRST_SIZE: usize = offset_of!(Self, write);
-}
 
 /// A clock of the embedder's own.
 #[derive(Clone, Copy)]
@@ -276,8 +262,6 @@ pub struct ufutex_clock {
     /// The time of UFUTEX_MONOTONIC or UFUTEX_REALTIME in nanoseconds. Called by any thread, with no lock held.
     pub now: Option<unsafe extern "C" fn(context: *mut c_void, clock: u32) -> u64>,
 }
-// SAFETY: as above.
-unsafe impl Versioned for ufutex_clock {}
 
 /// How the embedder's own threads sleep: green threads, virtual processors. All three functions must be set. They are
 /// called with no lock held, and must not call this library.
@@ -301,8 +285,6 @@ pub struct ufutex_parker {
     /// another one. Not called any more when the thread's operation has returned.
     pub unpark: Option<unsafe extern "C" fn(context: *mut c_void, thread: *mut c_void)>,
 }
-// SAFETY: as above.
-unsafe impl Versioned for ufutex_parker {}
 
 /// The nodes of a machine, or of the machine that a guest believes it runs on: see ufutex_config. A system has a global
 /// table on each node.
@@ -335,8 +317,6 @@ pub struct ufutex_topology {
     /// Takes back what allocate returned for this number of bytes.
     pub free: Option<unsafe extern "C" fn(context: *mut c_void, memory: *mut c_void, bytes: usize)>,
 }
-// SAFETY: as above.
-unsafe impl Versioned for ufutex_topology {}
 
 /// The embedder's clocks for timers. With them the library has no thread: the embedder calls ufutex_driver_turn().
 ///
@@ -368,8 +348,6 @@ pub struct ufutex_timer_clocks {
     /// Must be 0.
     pub reserved: u32,
 }
-// SAFETY: as above.
-unsafe impl Versioned for ufutex_timer_clocks {}
 
 /// How the thread is scheduled that expires timers by the host's clocks. What the host does not permit is left out.
 #[derive(Clone, Copy)]
@@ -391,8 +369,6 @@ pub struct ufutex_driver_thread {
     /// How many numbers there are in cpus.
     pub cpu_count: usize,
 }
-// SAFETY: as above.
-unsafe impl Versioned for ufutex_driver_thread {}
 
 /// Settings of a system. 0 means the default of each.
 #[derive(Clone, Copy)]
@@ -445,10 +421,6 @@ pub struct ufutex_config {
     /// How that thread is scheduled. The struct is copied. NULL: SCHED_OTHER, nice 0.
     pub driver_thread: *const ufutex_driver_thread,
 }
-// SAFETY: as above.
-unsafe impl Versioned for ufutex_config {
-    const FIRST_SIZE: usize = offset_of!(Self, max_table_bytes);
-}
 
 /// Settings of a domain. 0 and NULL mean the defaults.
 #[derive(Clone, Copy)]
@@ -475,13 +447,9 @@ pub struct ufutex_options {
     /// the system, whose comment says what happens if the first table does not fit.
     pub max_table_bytes: usize,
     /// How many nanoseconds a waiting thread may spin before it sleeps; the engine learns whether that pays. Default: 0, it
-    /// sleeps at once, but for the first waiter of `ufutex_lock_pi`, which may spin for 30000. 200000 is a good value where CPU
+    /// sleeps at once, but for the first waiter of ufutex_lock_pi(), which may spin for 30000. 200000 is a good value where CPU
     /// time costs nothing; more than 2^32 - 1 counts as that. No effect with a parker, and on one CPU.
     pub spin: u64,
-}
-// SAFETY: as above.
-unsafe impl Versioned for ufutex_options {
-    const FIRST_SIZE: usize = offset_of!(Self, max_table_bytes);
 }
 
 /// Options of a wait. UFUTEX_WAIT_OPTIONS_INIT sets the defaults. A bitset of 0 is an error.
@@ -504,8 +472,6 @@ pub struct ufutex_wait_options {
     /// have a task of their own, and ignore this field, bitset and priority.
     pub task: *mut ufutex_task,
 }
-// SAFETY: as above.
-unsafe impl Versioned for ufutex_wait_options {}
 
 /// A wait with a timeout that a signal has interrupted, and that restart_syscall continues: what a checkpoint saves of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -526,8 +492,6 @@ pub struct ufutex_restart {
     /// The time for timeout.
     pub nanoseconds: u64,
 }
-// SAFETY: as above.
-unsafe impl Versioned for ufutex_restart {}
 
 /// A length or a point of time: the kernel's struct __kernel_timespec, whatever time_t the C library has.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -625,8 +589,6 @@ pub struct ufutex_timers_options {
     /// For UFUTEX_DELIVER_CALL: whether the process has a thread with this number: 1 or 0. NULL: it has any.
     pub has_thread: Option<unsafe extern "C" fn(context: *mut c_void, thread: i32) -> c_int>,
 }
-// SAFETY: as above.
-unsafe impl Versioned for ufutex_timers_options {}
 
 /// A word of ufutex_waitv(): Linux's struct futex_waitv, with the flags of this library.
 #[derive(Clone, Copy)]
@@ -697,10 +659,6 @@ pub struct ufutex_counters {
     /// slots.
     pub refused_tables: u64,
 }
-// SAFETY: as above.
-unsafe impl Versioned for ufutex_counters {
-    const FIRST_SIZE: usize = offset_of!(Self, refused_tables);
-}
 
 /// Counts of a system.
 #[derive(Clone, Copy)]
@@ -716,10 +674,6 @@ pub struct ufutex_system_counters {
     pub pi_chains_refused: u64,
     /// The size of all tables of its domains, in bytes: at most max_table_bytes, and 1024 for each domain in addition.
     pub table_bytes: u64,
-}
-// SAFETY: as above.
-unsafe impl Versioned for ufutex_system_counters {
-    const FIRST_SIZE: usize = offset_of!(Self, table_bytes);
 }
 
 /// A word with waiters.
@@ -741,3 +695,35 @@ pub struct ufutex_waited_word {
     /// How many wait for a lock with priority inheritance.
     pub for_lock: u64,
 }
+
+/// Structs that begin with their size. After a colon stands the first field that the first version did not have.
+macro_rules! versioned {
+    ($($name:ident $(: $added:ident)?,)+) => {$(
+        // SAFETY: `repr(C)`, begins with its size, and consists of integers and pointers.
+        unsafe impl Versioned for $name {
+            $(const FIRST_SIZE: usize = offset_of!(Self, $added);)?
+        }
+        impl Default for $name {
+            /// Its size, and otherwise zeroes.
+            fn default() -> Self {
+                // SAFETY: zeroes are a value, as every pattern of bits is.
+                Self { size: size_of::<Self>(), ..unsafe { core::mem::zeroed() } }
+            }
+        }
+    )+};
+}
+versioned!(
+    ufutex_memory: write,
+    ufutex_clock,
+    ufutex_parker,
+    ufutex_topology,
+    ufutex_timer_clocks,
+    ufutex_driver_thread,
+    ufutex_config: max_table_bytes,
+    ufutex_options: max_table_bytes,
+    ufutex_wait_options,
+    ufutex_restart,
+    ufutex_timers_options,
+    ufutex_counters: refused_tables,
+    ufutex_system_counters: table_bytes,
+);

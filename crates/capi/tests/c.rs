@@ -61,12 +61,18 @@ const SANITIZED: Build = Build {
     is_static: true,
 };
 
+/// Compiles a test of `tests/c`.
+fn compile(compiler: &str, name: &str, program: &Path) -> Command {
+    let (mut command, tests) = (Command::new(compiler), package().join("tests/c"));
+    command.args(STRICT).args(["-std=c11", "-D_GNU_SOURCE", "-I"]).arg(package().join("include"));
+    command.arg(tests.join(name).with_extension("c")).arg("-o").arg(program);
+    command
+}
+
 impl Build {
-    fn command(&self, compiler: &str, source: &Path, program: &Path) -> Command {
-        let mut command = Command::new(compiler);
-        command.args(STRICT).args(["-std=c11", "-D_GNU_SOURCE"]).args(self.flags);
-        command.arg("-I").arg(package().join("include")).arg("-I").arg(package().join("tests/c"));
-        command.arg(source).arg("-o").arg(program);
+    fn command(&self, compiler: &str, name: &str, program: &Path) -> Command {
+        let mut command = compile(compiler, name, program);
+        command.args(self.flags);
         if self.is_static {
             command.arg(libraries().join("libufutex_capi.a"));
         } else {
@@ -88,7 +94,7 @@ impl Build {
             return;
         }
         let program = self.program(name);
-        succeed(&mut self.command(&cc, &package().join("tests/c").join(name).with_extension("c"), &program));
+        succeed(&mut self.command(&cc, name, &program));
         let mut run = Command::new("timeout");
         run.arg("120").arg(&program).env("ASAN_OPTIONS", "detect_leaks=1");
         // Cargo's own value begins with a directory in which an earlier `cargo build` may have left another library.
@@ -112,33 +118,27 @@ fn has_sanitizers(cc: &str) -> bool {
 
 #[test]
 fn header_alone_is_strict_c11_and_cpp17() {
-    let text = "#include <ufutex.h>\n\
-        static struct ufutex_options options = UFUTEX_OPTIONS_INIT;\n\
-        static struct ufutex_wait_options wait = UFUTEX_WAIT_OPTIONS_INIT;\n\
-        static struct ufutex_topology topology = UFUTEX_TOPOLOGY_INIT;\n\
-        static struct ufutex_timer_clocks clocks = UFUTEX_TIMER_CLOCKS_INIT;\n\
-        static struct ufutex_driver_thread driver = UFUTEX_DRIVER_THREAD_INIT;\n\
-        static struct ufutex_timers_options timers = UFUTEX_TIMERS_OPTIONS_INIT;\n\
-        static struct ufutex_config config = UFUTEX_CONFIG_INIT;\n\
-        static struct ufutex_memory memory = UFUTEX_MEMORY_INIT;\n\
-        static struct ufutex_clock a_clock = UFUTEX_CLOCK_INIT;\n\
-        static struct ufutex_parker parker = UFUTEX_PARKER_INIT;\n\
-        static struct ufutex_counters counters = UFUTEX_COUNTERS_INIT;\n\
-        static struct ufutex_system_counters all = UFUTEX_SYSTEM_COUNTERS_INIT;\n\
-        int main(void) {\n\
-            if (options.size + wait.size + config.size + memory.size + a_clock.size + parker.size + all.size == 0\n\
-                || topology.size + clocks.size + driver.size + timers.size == 0\n\
-                || wait.bitset != UFUTEX_BITSET_ANY || counters.size != sizeof counters)\n\
-                return 1;\n\
-            return ufutex_system_free(NULL) == -22 ? 0 : 2;\n\
-        }\n";
+    let lines = include_str!("../include/ufutex.h").lines();
+    let inits = lines.filter_map(|line| line.strip_prefix("#define UFUTEX_")?.split_once("_INIT"));
+    let (mut structs, mut checks) = (String::new(), String::new());
+    for name in inits.map(|(name, _)| name) {
+        let of = name.to_lowercase();
+        structs += &format!("static struct ufutex_{of} a_{of} = UFUTEX_{name}_INIT;\n");
+        checks += &format!("if (a_{of}.size != sizeof a_{of}) return 1;\n");
+    }
+    assert!(structs.contains("ufutex_options") && structs.contains("ufutex_restart"), "{structs}");
+    let text = format!(
+        "#include <ufutex.h>\n{structs}int main(void) {{\n{checks}\
+         if (a_wait_options.bitset != UFUTEX_BITSET_ANY) return 1;\n\
+         return ufutex_system_free(NULL) == -22 ? 0 : 2;\n}}\n"
+    );
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
     for (variable, default, standard, name) in
         [("CC", "cc", "-std=c11", "header.c"), ("CXX", "c++", "-std=c++17", "header.cpp")]
     {
         let Some(compiler) = compiler(variable, default) else { continue };
         let (source, program) = (directory.join(name), directory.join(format!("{name}-program")));
-        std::fs::write(&source, text).unwrap();
+        std::fs::write(&source, &text).unwrap();
         let mut command = Command::new(compiler);
         command.args(STRICT).arg(standard).arg("-I").arg(package().join("include")).arg(&source);
         command.arg(libraries().join("libufutex_capi.a")).args(SYSTEM).arg("-o").arg(&program);
@@ -174,11 +174,7 @@ programs!(waits, misuse, pi, namespaces, nodes, platform, scheduler, syscalls, t
 fn run_with_opened(name: &str, opened: &[PathBuf]) {
     let Some(cc) = compiler("CC", "cc") else { return };
     let program = SHARED.program(name);
-    let mut command = Command::new(cc);
-    command.args(STRICT).args(["-std=c11", "-D_GNU_SOURCE"]);
-    command.arg("-I").arg(package().join("include")).arg("-I").arg(package().join("tests/c"));
-    let source = package().join("tests/c").join(name).with_extension("c");
-    succeed(command.arg(source).arg("-o").arg(&program).args(["-lpthread", "-ldl"]));
+    succeed(compile(&cc, name, &program).args(["-lpthread", "-ldl"]));
     succeed(Command::new("timeout").arg("120").arg(&program).args(opened));
 }
 

@@ -1,7 +1,16 @@
-//! `include/ufutex.h` is what cbindgen generates from the sources. Its version is that of the package.
+//! `include/ufutex.h` is what cbindgen generates from the sources, and the manual pages say what it says.
 
+#[path = "../man.rs"]
+mod man;
+#[path = "../../ufutex/tests/common/skipped.rs"]
+mod skipped;
+
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::{env, fs};
+
+use man::Kind;
 
 fn package() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -56,29 +65,55 @@ fn header_is_what_the_sources_say() {
     );
 }
 
-/// Each function in the header is exported, and its comment says what it returns and where it may be called.
 #[test]
 fn every_function_says_where_it_may_be_called() {
-    let header = generated();
-    let lines: Vec<_> = header.lines().collect();
-    let functions: Vec<_> = lines
-        .iter()
-        .enumerate()
-        .filter(|(_, line)| {
-            line.contains(" ufutex_")
-                && line.contains('(')
-                && !line.starts_with("//")
-                && !line.starts_with("typedef")
-                && !line.starts_with("#")
-                && !line.starts_with(' ')
-                || line.contains("*ufutex_version(")
-        })
-        .collect();
+    let mut functions = man::items(&generated());
+    functions.retain(|item| item.kind == Kind::Function);
     assert!(functions.len() >= 45, "{}", functions.len());
-    for (at, line) in functions {
-        let comment: Vec<_> = lines[..at].iter().rev().take_while(|line| line.starts_with("//")).collect();
-        let text = comment.iter().rev().map(|line| line.trim_start_matches("//").trim()).collect::<Vec<_>>().join(" ");
-        assert!(text.contains("Any thread; "), "{line}: {text}");
-        assert!(text.contains("async-signal-safe"), "{line}: {text}");
+    for man::Item { name, comment, .. } in functions {
+        let text = comment.join(" ");
+        assert!(text.contains("Any thread; ") && text.contains("async-signal-safe"), "{name}: {text}");
     }
+}
+
+/// Macros are all on one page.
+#[test]
+fn every_function_and_type_has_a_page_with_all_words_of_its_comment() {
+    let header = generated();
+    let pages: HashMap<_, _> = man::pages(&header, "0.1.0").into_iter().collect();
+    for man::Item { kind, name, comment, .. } in man::items(&header) {
+        let file = if kind == Kind::Macro { "ufutex.3".into() } else { format!("{name}.3") };
+        let page = pages[&file].replace("\\fB", "").replace("\\fR", "").replace("\\(ha", "^");
+        let comment = comment.join(" ");
+        let words = |text: &str| text.split(|c: char| !c.is_alphanumeric() && c != '_').map(String::from).collect();
+        let [said, kept]: [Vec<String>; 2] = [words(&format!("{name} {comment}")), words(&page)];
+        let lost: Vec<_> = said.iter().filter(|word| !kept.contains(word)).collect();
+        assert!(lost.is_empty(), "{lost:?} in {page}");
+        assert!(pages["ufutex.3"].contains(&name), "{name}");
+        let lists = ["-EBADF: ", "-EBADF as for", "-EINVAL: ", "Errors as for"];
+        assert_eq!(page.contains(".SH RETURN VALUE"), kind == Kind::Function, "{page}");
+        assert_eq!(page.contains(".SH ERRORS"), lists.iter().any(|list| comment.contains(list)), "{page}");
+    }
+}
+
+#[test]
+fn formatters_accept_the_pages_and_need_no_more_than_80_columns() {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let pages = man::pages(&generated(), "0.1.0").into_iter().map(|(name, page)| (directory.join(name), page));
+    let files: Vec<_> = pages.map(|(file, page)| fs::write(&file, page).map(|()| file).unwrap()).collect();
+    let run = |formatter: &[&str]| match Command::new(formatter[0]).args(&formatter[1..]).args(&files).output() {
+        Ok(output) => [output.stdout, output.stderr].map(|said| String::from_utf8(said).unwrap()),
+        Err(error) => {
+            skipped::skip(format_args!("no {} here: {error}", formatter[0]));
+            Default::default()
+        }
+    };
+    let [text, warnings] = run(&["groff", "-man", "-ww", "-Tutf8", "-P-cbou", "-rLL=80n"]);
+    assert_eq!(warnings, "");
+    let too_long: Vec<_> = text.lines().filter(|line| line.chars().count() > 80).collect();
+    assert!(too_long.is_empty(), "{too_long:#?}");
+    // The pages have a version in place of a date.
+    let [warnings, errors] = run(&["mandoc", "-T", "lint", "-W", "warning"]);
+    let warnings: Vec<_> = warnings.lines().filter(|line| !line.contains("missing date")).collect();
+    assert!(warnings.is_empty() && errors.is_empty(), "{warnings:#?}{errors}");
 }

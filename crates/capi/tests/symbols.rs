@@ -1,5 +1,8 @@
 //! The libraries export the functions of the header, with their versions, and nothing else.
 
+#[allow(dead_code, reason = "this test uses a part")]
+#[path = "../man.rs"]
+mod man;
 #[path = "../../ufutex/tests/common/skipped.rs"]
 mod skipped;
 
@@ -30,14 +33,8 @@ fn output(tool: &str, args: &[&str], library: &Path) -> Option<String> {
 
 /// The functions that the header declares.
 fn declared() -> BTreeSet<String> {
-    let header = include_str!("../include/ufutex.h");
-    let code = header.lines().filter(|line| !line.starts_with("//") && !line.starts_with('#'));
-    let names = code.filter_map(|line| {
-        let (before, _) = line.split_once('(')?;
-        let name = before.rsplit([' ', '*']).next()?;
-        name.starts_with("ufutex_").then(|| name.to_owned())
-    });
-    names.collect()
+    let items = man::items(include_str!("../include/ufutex.h"));
+    items.into_iter().filter(|item| item.kind == man::Kind::Function).map(|item| item.name).collect()
 }
 
 #[test]

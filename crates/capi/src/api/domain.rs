@@ -5,10 +5,9 @@ use core::time::Duration;
 
 use engine::{Domain, DomainOptions, PidNamespace, Policy};
 
-use super::export;
 use super::system::store_words;
 use crate::abi;
-use crate::errno::{Answer, Errno};
+use crate::errno::{Errno, done, long};
 use crate::objects::{DomainObject, SystemObject};
 use crate::platform::{Memory, Parker, Time};
 use crate::registry::{Held, boxed, insert, remove};
@@ -64,7 +63,7 @@ pub unsafe extern "C" fn ufutex_domain_new_beside(
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_domain_pid_namespace(domain: *mut ufutex_domain) -> c_long {
-    Held::<DomainObject>::new(domain).map(|held| held.domain.pid_namespace().number() as usize).long()
+    long(|| Ok(Held::<DomainObject>::new(domain)?.domain.pid_namespace().number() as usize))
 }
 
 /// Makes a domain in a namespace, or in a new one of the same system.
@@ -77,7 +76,7 @@ unsafe fn make(
     options: *const ufutex_options,
     domain: *mut *mut ufutex_domain,
 ) -> c_int {
-    let make = || {
+    done(|| {
         abi::check_out(domain)?;
         let mut namespace = namespace()?;
         // SAFETY: the program passes null, or options that are as large as they say.
@@ -105,8 +104,7 @@ unsafe fn make(
         let handle = insert(boxed(object)?)?;
         // SAFETY: checked above; the program guarantees that it is valid for a write.
         unsafe { abi::store(domain, handle) }
-    };
-    make().map(|()| 0).int()
+    })
 }
 
 fn options_of(said: &ufutex_options) -> Result<DomainOptions, Errno> {
@@ -143,7 +141,7 @@ fn options_of(said: &ufutex_options) -> Result<DomainOptions, Errno> {
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_domain_free(domain: *mut ufutex_domain) -> c_int {
-    remove::<DomainObject>(domain).map(|_| 0).int()
+    done(|| remove::<DomainObject>(domain).map(drop))
 }
 
 /// Sets the number of slots (buckets) of a domain's table, a power of two from 2 to 2^24, or 0 for its namespace's global
@@ -155,8 +153,7 @@ pub unsafe extern "C" fn ufutex_domain_free(domain: *mut ufutex_domain) -> c_int
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_domain_set_slots(domain: *mut ufutex_domain, slots: usize) -> c_int {
-    let set = || Ok(Held::<DomainObject>::new(domain)?.domain.set_slots(slots)?);
-    set().map(|()| 0).int()
+    done(|| Ok(Held::<DomainObject>::new(domain)?.domain.set_slots(slots)?))
 }
 
 /// The number of slots (buckets) of a domain's own table. 0 before the first wait, and with the global table.
@@ -166,7 +163,7 @@ pub unsafe extern "C" fn ufutex_domain_set_slots(domain: *mut ufutex_domain, slo
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_domain_slots(domain: *mut ufutex_domain) -> c_long {
-    Held::<DomainObject>::new(domain).map(|held| held.domain.slots()).long()
+    long(|| Ok(Held::<DomainObject>::new(domain)?.domain.slots()))
 }
 
 /// Sets the present number of a process's threads. UFUTEX_POLICY_THREADS grows the table accordingly.
@@ -176,14 +173,14 @@ pub unsafe extern "C" fn ufutex_domain_slots(domain: *mut ufutex_domain) -> c_lo
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_domain_note_threads(domain: *mut ufutex_domain, threads: usize) -> c_int {
-    Held::<DomainObject>::new(domain).map(|held| held.domain.note_threads(threads)).map(|()| 0).int()
+    done(|| Held::<DomainObject>::new(domain).map(|held| held.domain.note_threads(threads)))
 }
 
-/// prctl(PR_FUTEX_HASH, op, slots, flags) for a domain, with the kernel's numbers and results: op 1 sets the slots (0
+/// Makes the call prctl(PR_FUTEX_HASH, op, slots, flags) for a domain, with the kernel's numbers. op: 1 sets the slots (0
 /// for the global table, for good), 2 returns their number, 3 returns whether they are immutable. Flag 1 makes them
 /// immutable.
 ///
-/// -EINVAL, -EBUSY, -ENOMEM as in the kernel; -EBADF: not a handle of a domain.
+/// Returns the kernel's result. -EINVAL, -EBUSY, -ENOMEM as in the kernel; -EBADF: not a handle of a domain.
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -195,7 +192,7 @@ pub unsafe extern "C" fn ufutex_prctl_futex_hash(
 ) -> c_long {
     match Held::<DomainObject>::new(domain) {
         Ok(held) => held.domain.prctl_futex_hash(op, slots, flags) as c_long,
-        Err(errno) => Err::<c_long, _>(errno).long(),
+        Err(errno) => long(|| Err::<c_long, _>(errno)),
     }
 }
 
@@ -211,7 +208,7 @@ pub unsafe extern "C" fn ufutex_domain_get_counters(
     domain: *mut ufutex_domain,
     counters: *mut ufutex_counters,
 ) -> c_int {
-    let get = || {
+    done(|| {
         let held = Held::<DomainObject>::new(domain)?;
         let counted = held.domain.counters();
         let counted = ufutex_counters {
@@ -235,8 +232,7 @@ pub unsafe extern "C" fn ufutex_domain_get_counters(
         };
         // SAFETY: the program passes null, or counters that are as large as they say.
         unsafe { abi::write(counters, &counted) }
-    };
-    get().map(|()| 0).int()
+    })
 }
 
 /// Lists the waiters of a domain: fills in up to capacity words, each of word_size bytes, which is sizeof(struct
@@ -253,12 +249,11 @@ pub unsafe extern "C" fn ufutex_domain_who_waits(
     word_size: usize,
     capacity: usize,
 ) -> c_long {
-    let look = || {
+    long(|| {
         let held = Held::<DomainObject>::new(domain)?;
         // SAFETY: the program passes room for `capacity` words of that size.
         unsafe { store_words(words, word_size, capacity, |most| held.domain.who_waits(most)) }
-    };
-    look().long()
+    })
 }
 
 /// Lists the waiters for words of objects in all domains of a domain's PID namespace, except those of ufutex_object_new(),
@@ -272,24 +267,9 @@ pub unsafe extern "C" fn ufutex_domain_objects_who_wait(
     word_size: usize,
     capacity: usize,
 ) -> c_long {
-    let look = || {
+    long(|| {
         let held = Held::<DomainObject>::new(domain)?;
         // SAFETY: the program passes room for `capacity` words of that size.
         unsafe { store_words(words, word_size, capacity, |most| held.domain.pid_namespace().who_waits(most)) }
-    };
-    look().long()
+    })
 }
-
-export!(
-    ufutex_domain_new,
-    ufutex_domain_new_beside,
-    ufutex_domain_pid_namespace,
-    ufutex_domain_free,
-    ufutex_domain_set_slots,
-    ufutex_domain_slots,
-    ufutex_domain_note_threads,
-    ufutex_prctl_futex_hash,
-    ufutex_domain_get_counters,
-    ufutex_domain_who_waits,
-    ufutex_domain_objects_who_wait,
-);

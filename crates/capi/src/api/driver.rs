@@ -2,10 +2,9 @@
 
 use core::ffi::{c_int, c_long};
 
-use super::export;
 use crate::abi;
 use crate::driver::base_of;
-use crate::errno::{Answer, Errno};
+use crate::errno::{done, long};
 use crate::objects::SystemObject;
 use crate::registry::Held;
 use crate::types::{UFUTEX_NO_DEADLINE, ufutex_system};
@@ -21,8 +20,7 @@ use crate::types::{UFUTEX_NO_DEADLINE, ufutex_system};
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_driver_start(system: *mut ufutex_system) -> c_int {
-    let start = || Ok(Held::<SystemObject>::new(system)?.0.driver().start()?);
-    start().map(|()| 0).int()
+    done(|| Ok(Held::<SystemObject>::new(system)?.0.driver().start()?))
 }
 
 /// When ufutex_driver_turn() is needed next: stores in *nanoseconds a time of UFUTEX_REALTIME, UFUTEX_MONOTONIC,
@@ -34,15 +32,14 @@ pub unsafe extern "C" fn ufutex_driver_start(system: *mut ufutex_system) -> c_in
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_driver_next(system: *mut ufutex_system, clock: u32, nanoseconds: *mut u64) -> c_int {
-    let next = || {
+    done(|| {
         abi::check_out(nanoseconds)?;
         let held = Held::<SystemObject>::new(system)?;
         let at = held.0.driver().next(base_of(clock)?);
         let ns = at.map_or(UFUTEX_NO_DEADLINE, |at| u64::try_from(at.as_nanos()).unwrap_or(UFUTEX_NO_DEADLINE));
         // SAFETY: checked above; the program guarantees that it is valid for a write.
         unsafe { abi::store(nanoseconds, ns) }
-    };
-    next().map(|()| 0).int()
+    })
 }
 
 /// Expires the timers of all processes that are due, and delivers them. With the embedder's clocks the embedder calls
@@ -54,8 +51,7 @@ pub unsafe extern "C" fn ufutex_driver_next(system: *mut ufutex_system, clock: u
 /// called by this thread.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_driver_turn(system: *mut ufutex_system) -> c_long {
-    let turn = || Ok::<_, Errno>(Held::<SystemObject>::new(system)?.0.driver().turn());
-    turn().long()
+    long(|| Ok(Held::<SystemObject>::new(system)?.0.driver().turn()))
 }
 
 /// Call this when the embedder's UFUTEX_REALTIME has been set, and UFUTEX_TAI with it. The next turn expires what is
@@ -66,7 +62,5 @@ pub unsafe extern "C" fn ufutex_driver_turn(system: *mut ufutex_system) -> c_lon
 /// Any thread; not async-signal-safe. Calls changed of ufutex_timer_clocks.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_driver_clock_was_set(system: *mut ufutex_system) -> c_int {
-    Held::<SystemObject>::new(system).map(|held| held.0.driver().clock_was_set()).map(|()| 0).int()
+    done(|| Held::<SystemObject>::new(system).map(|held| held.0.driver().clock_was_set()))
 }
-
-export!(ufutex_driver_start, ufutex_driver_next, ufutex_driver_turn, ufutex_driver_clock_was_set);

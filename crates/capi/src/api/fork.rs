@@ -1,10 +1,9 @@
 //! The function that a child of fork(2) calls to give up what it inherited.
 
-use super::export;
 use crate::{holds, registry};
 
-/// In a child of fork(), before anything else: forgets everything that was made before. The child goes on with objects
-/// that it makes itself.
+/// Forgets everything that was made before. Call it in a child of fork() before anything else. The child goes on with
+/// objects that it makes itself.
 ///
 /// The child has only the thread that called fork(). In its copy of the library's memory, locks may be held and objects
 /// be in use by threads that it does not have. So no handle of the parent can be used in the child: a function that is
@@ -21,5 +20,3 @@ pub unsafe extern "C" fn ufutex_after_fork_child() {
     unsafe { registry::forget_all() };
     holds::prepare_again();
 }
-
-export!(ufutex_after_fork_child);

@@ -42,11 +42,10 @@ use crate::types::{
     ufutex_wait_options,
 };
 
-/// Gives functions their names in the libraries. If the shared library has symbol versions (see build.rs), rustc must
-/// not know the names.
+/// Gives functions their names in the shared library, with versions: rustc must not know these names (see build.rs).
+#[cfg(symbol_versions)]
 macro_rules! export {
-    ($($name:ident),+ $(,)?) => {$(
-        #[cfg(symbol_versions)]
+    ($jump:literal, $($name:ident),+) => {$(
         core::arch::global_asm!(
             concat!(".pushsection .text.", stringify!($name), ", \"ax\", %progbits"),
             ".p2align 4",
@@ -54,7 +53,7 @@ macro_rules! export {
             concat!(".type ", stringify!($name), ", %function"),
             concat!(stringify!($name), ":"),
             ".cfi_startproc",
-            $crate::api::jump!(),
+            $jump,
             ".cfi_endproc",
             concat!(".size ", stringify!($name), ", . - ", stringify!($name)),
             ".popsection",
@@ -62,23 +61,9 @@ macro_rules! export {
         );
     )+};
 }
-
-#[cfg(all(symbol_versions, target_arch = "x86_64"))]
-macro_rules! jump {
-    () => {
-        "jmp {function}"
-    };
-}
-#[cfg(all(symbol_versions, target_arch = "aarch64"))]
-macro_rules! jump {
-    () => {
-        "b {function}"
-    };
-}
-
-pub(crate) use export;
+// `export!` of all functions in these files.
 #[cfg(symbol_versions)]
-pub(crate) use jump;
+include!(concat!(env!("OUT_DIR"), "/export.rs"));
 
 /// An object used by an operation that may block.
 enum InUse<T: Object> {

@@ -4,8 +4,8 @@ use core::ffi::{c_int, c_long};
 
 use engine::Access;
 
-use super::{HowToWait, count, export, to_block_as, to_block_in};
-use crate::errno::{Answer, Errno};
+use super::{HowToWait, count, to_block_as, to_block_in};
+use crate::errno::{done, int};
 use crate::objects::{DomainObject, TaskObject};
 use crate::operation::{Operation, block_on};
 use crate::registry::Held;
@@ -32,7 +32,7 @@ pub unsafe extern "C" fn ufutex_lock_pi(
     flags: u32,
     options: *const ufutex_wait_options,
 ) -> c_int {
-    let lock = || {
+    int(|| {
         // SAFETY: the program passes null, or options that are as large as they say.
         let how = unsafe { HowToWait::read(options)? };
         let domain = to_block_in(domain)?;
@@ -41,21 +41,15 @@ pub unsafe extern "C" fn ufutex_lock_pi(
         if domain.blocks_natively {
             return Ok(domain.domain.lock_pi_with(word, &task.task, &how.with_timeout()).map(|()| 0)?);
         }
-        let deadline = how.timeout.map(|timeout| domain.time.begin(timeout));
-        block_on(
-            &domain,
-            Some(&task),
-            Operation::LockPi(domain.domain.lock_pi_async(word, &task.task, &how.options)),
-            deadline,
-        )
-    };
-    lock().int()
+        let operation = Operation::LockPi(domain.domain.lock_pi_async(word, &task.task, &how.options));
+        block_on(&domain, Some(&task), operation, how.timeout)
+    })
 }
 
 /// Locks the word at an address for a task if that needs no waiting: FUTEX_TRYLOCK_PI.
 ///
-/// Returns 0. -EAGAIN: the word is locked; then FUTEX_WAITERS is set in it, as in the kernel. Otherwise as for
-/// ufutex_lock_pi().
+/// Returns 0. Errors as for ufutex_lock_pi(). -EAGAIN: the word is locked; then FUTEX_WAITERS is set in it, as in the
+/// kernel.
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -65,13 +59,12 @@ pub unsafe extern "C" fn ufutex_trylock_pi(
     address: u64,
     flags: u32,
 ) -> c_int {
-    let lock = || {
+    done(|| {
         let domain = Held::<DomainObject>::new(domain)?;
         let task = Held::<TaskObject>::new(task)?;
         let word = Word::without_node(&domain, address, flags, Access::Write)?;
         Ok(domain.domain.try_lock_pi(word, &task.task)?)
-    };
-    lock().map(|()| 0).int()
+    })
 }
 
 /// Unlocks the word at an address, and hands the lock to the first waiter: FUTEX_UNLOCK_PI.
@@ -87,20 +80,19 @@ pub unsafe extern "C" fn ufutex_unlock_pi(
     address: u64,
     flags: u32,
 ) -> c_int {
-    let unlock = || {
+    done(|| {
         let domain = Held::<DomainObject>::new(domain)?;
         let task = Held::<TaskObject>::new(task)?;
         let word = Word::without_node(&domain, address, flags, Access::Write)?;
         Ok(domain.domain.unlock_pi(word, &task.task)?)
-    };
-    unlock().map(|()| 0).int()
+    })
 }
 
 /// Blocks the caller while the word at from holds expected, until it has been requeued to the lock at lock and handed
 /// the lock: FUTEX_WAIT_REQUEUE_PI. flags: of both words. options: the timeout; NULL for none.
 ///
-/// Returns 0 when the task owns the lock. -EAGAIN: the word differs, or the task was interrupted after it was requeued;
-/// -EINTR: it was interrupted before; otherwise as for ufutex_lock_pi().
+/// Returns 0 when the task owns the lock. Errors as for ufutex_lock_pi(). -EAGAIN: the word differs, or the task was
+/// interrupted after it was requeued; -EINTR: it was interrupted before.
 ///
 /// Any thread; not async-signal-safe. The thread must not be cancelled during the call, and must not leave it by
 /// longjmp().
@@ -114,7 +106,7 @@ pub unsafe extern "C" fn ufutex_wait_requeue_pi(
     flags: u32,
     options: *const ufutex_wait_options,
 ) -> c_int {
-    let wait = || {
+    int(|| {
         // SAFETY: the program passes null, or options that are as large as they say.
         let how = unsafe { HowToWait::read(options)? };
         let domain = to_block_in(domain)?;
@@ -127,20 +119,18 @@ pub unsafe extern "C" fn ufutex_wait_requeue_pi(
                 .wait_requeue_pi(from, expected, lock, &task.task, &how.with_timeout())
                 .map(|()| 0)?);
         }
-        let deadline = how.timeout.map(|timeout| domain.time.begin(timeout));
         let operation = domain.domain.wait_requeue_pi_async(from, expected, lock, &task.task, &how.options);
-        block_on(&domain, Some(&task), Operation::WaitRequeuePi(operation), deadline)
-    };
-    wait().int()
+        block_on(&domain, Some(&task), Operation::WaitRequeuePi(operation), how.timeout)
+    })
 }
 
 /// If the word at from holds expected, gives the lock at lock to the first waiter of from if the lock is free, and
 /// makes up to requeue more waiters wait for it: FUTEX_CMP_REQUEUE_PI with a wake count of 1, the only one that it
 /// accepts. flags: of both words.
 ///
-/// Returns how many waiters now have the lock or wait for it. -EAGAIN: the word differs; -EDEADLK: a waiter would wait
-/// for itself; -EINVAL: from and lock are one word, or a waiter of from does not wait to be requeued to lock; otherwise
-/// as for ufutex_lock_pi().
+/// Returns how many waiters now have the lock or wait for it. Errors as for ufutex_lock_pi(). -EAGAIN: the word differs;
+/// -EDEADLK: a waiter would wait for itself; -EINVAL: also if from and lock are one word, or a waiter of from does not
+/// wait to be requeued to lock.
 ///
 /// Any thread; not async-signal-safe. Callbacks of waiters, unpark and set_priority are called by this thread.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -152,13 +142,10 @@ pub unsafe extern "C" fn ufutex_cmp_requeue_pi(
     requeue: u32,
     flags: u32,
 ) -> c_int {
-    let run = || {
+    int(|| {
         let domain = Held::<DomainObject>::new(domain)?;
         let from = Word::without_node(&domain, from, flags, Access::Read)?;
         let lock = Word::without_node(&domain, lock, flags, Access::Write)?;
-        Ok::<c_long, Errno>(domain.domain.cmp_requeue_pi(from, expected, lock, count(requeue))? as c_long)
-    };
-    run().int()
+        Ok(domain.domain.cmp_requeue_pi(from, expected, lock, count(requeue))? as c_long)
+    })
 }
-
-export!(ufutex_lock_pi, ufutex_trylock_pi, ufutex_unlock_pi, ufutex_wait_requeue_pi, ufutex_cmp_requeue_pi,);

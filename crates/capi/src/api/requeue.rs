@@ -4,9 +4,9 @@ use core::ffi::c_int;
 
 use engine::{Access, Requeue, Requeued};
 
-use super::{count, export};
+use super::count;
 use crate::abi;
-use crate::errno::{Answer, Errno};
+use crate::errno::{Errno, int};
 use crate::objects::DomainObject;
 use crate::registry::Held;
 use crate::types::ufutex_domain;
@@ -31,11 +31,10 @@ pub unsafe extern "C" fn ufutex_requeue(
     flags: u32,
     requeued: *mut u32,
 ) -> c_int {
-    let run = || {
+    int(|| {
         // SAFETY: the same arguments.
         unsafe { requeue_if(domain, from, None, to, [wake, requeue], flags, requeued) }
-    };
-    run().int()
+    })
 }
 
 /// Like ufutex_requeue(), if the word at from holds expected: FUTEX_CMP_REQUEUE, in one step.
@@ -55,11 +54,10 @@ pub unsafe extern "C" fn ufutex_cmp_requeue(
     flags: u32,
     requeued: *mut u32,
 ) -> c_int {
-    let run = || {
+    int(|| {
         // SAFETY: the same arguments.
         unsafe { requeue_if(domain, from, Some(expected), to, [wake, requeue], flags, requeued) }
-    };
-    run().int()
+    })
 }
 
 /// # Safety
@@ -91,5 +89,3 @@ unsafe fn requeue_if(
     }
     Ok(woken + moved)
 }
-
-export!(ufutex_requeue, ufutex_cmp_requeue);

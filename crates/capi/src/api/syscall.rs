@@ -8,9 +8,9 @@ use engine::{
     syscall::{ERESTART_RESTARTBLOCK, ERESTARTNOINTR, ERESTARTSYS, Number, Resume, Syscall},
 };
 
-use super::{export, in_use, to_block_as};
+use super::{in_use, to_block_as};
 use crate::abi;
-use crate::errno::{Answer, Errno};
+use crate::errno::{Errno, int, long};
 use crate::objects::{DomainObject, TaskObject};
 use crate::operation::{Operation, block_on};
 use crate::platform::{Memory, OwnMemory};
@@ -31,16 +31,17 @@ const _: () = assert!(
         && UFUTEX_ERESTART_RESTARTBLOCK as isize == ERESTART_RESTARTBLOCK
 );
 
-/// Makes a system call for a task, by its number on x86-64, or by that of another architecture with
-/// UFUTEX_GENERIC_NUMBER, UFUTEX_I386_NUMBER, UFUTEX_ARM_NUMBER or UFUTEX_RISCV32_NUMBER added: futex, futex_time64, futex_waitv,
-/// futex_wake, futex_wait, futex_requeue, set_robust_list, get_robust_list, set_tid_address, restart_syscall. args: its six arguments. memory: the
-/// memory that they point to; NULL for the domain's. Blocks if the call does. Calls on timers are made with
-/// ufutex_timers_syscall().
+/// Makes a system call for a task, by its number. number: that on x86-64, or that of another architecture with
+/// UFUTEX_GENERIC_NUMBER, UFUTEX_I386_NUMBER, UFUTEX_ARM_NUMBER or UFUTEX_RISCV32_NUMBER added: futex, futex_time64,
+/// futex_waitv, futex_wake, futex_wait, futex_requeue, set_robust_list, get_robust_list, set_tid_address,
+/// restart_syscall. args: its six arguments. memory: the memory that they point to; NULL for the domain's. Blocks if the
+/// call does. Calls on timers are made with ufutex_timers_syscall().
 ///
 /// Returns the kernel's result, from 0 up or -errno, with the kernel's order of errors. A call that the task's
 /// interrupt has ended returns -UFUTEX_ERESTARTSYS, -UFUTEX_ERESTARTNOINTR or -UFUTEX_ERESTART_RESTARTBLOCK: pass that
-/// to ufutex_resume(). In addition, -ENOSYS: another number; -EINVAL: args is NULL or misaligned, domain or task is
-/// NULL, a function is missing from memory; -E2BIG; -EBADF: not a handle of a domain or of a task.
+/// to ufutex_resume(). This function adds the errors that follow. -ENOSYS: another number; -EINVAL: args is NULL or
+/// misaligned, domain or task is NULL, a function is missing from memory; -E2BIG; -EBADF: not a handle of a domain or of
+/// a task.
 ///
 /// Any thread; not async-signal-safe. The thread must not be cancelled during the call, and must not leave it by
 /// longjmp().
@@ -54,14 +55,14 @@ pub unsafe extern "C" fn ufutex_syscall(
 ) -> c_long {
     let held = match Held::<DomainObject>::new(domain) {
         Ok(held) => held,
-        Err(errno) => return Err::<c_long, _>(errno).long(),
+        Err(errno) => return long(|| Err::<c_long, _>(errno)),
     };
     // SAFETY: the program passes null or six arguments.
     if let Some(result) = unsafe { call_at_once(&held, task, memory, number, args) } {
         return result as c_long;
     }
     // SAFETY: the same arguments.
-    unsafe { call_in(held, task, memory, number, args) }.long()
+    long(|| unsafe { call_in(held, task, memory, number, args) })
 }
 
 /// Makes a call on the program's own memory that ends at once, as most do. It does not use the task, so it is enough that
@@ -130,8 +131,8 @@ fn call_by_engine(
         return Ok(domain.domain.syscall(&task.task, memory, number, args) as c_long);
     }
     let mut call = begin(&domain, &task, memory, number, args);
-    let deadline = call.take_timeout().map(|timeout| domain.time.begin(timeout));
-    block_on(&domain, Some(&task), Operation::Syscall(call), deadline)
+    let timeout = call.take_timeout();
+    block_on(&domain, Some(&task), Operation::Syscall(call), timeout)
 }
 
 /// The memory of one call. `None` if it is the domain's.
@@ -145,16 +146,23 @@ pub(super) unsafe fn own_memory(memory: *const ufutex_memory) -> Result<Option<M
 
 #[inline(always)]
 pub(super) fn number_of(number: u64) -> Result<Number, Errno> {
+    call_of(number, [Number::x86_64, Number::generic, Number::i386, Number::arm, Number::riscv32])
+}
+
+/// The call with a number, which says by which of the five tables.
+#[inline(always)]
+pub(super) fn call_of<T>(number: u64, tables: [fn(u64) -> Option<T>; 5]) -> Result<T, Errno> {
     const LOW: u64 = 0xffff_ffff;
-    let known = match number & !LOW {
-        0 => Number::x86_64(number),
-        UFUTEX_GENERIC_NUMBER => Number::generic(number & LOW),
-        UFUTEX_I386_NUMBER => Number::i386(number & LOW),
-        UFUTEX_ARM_NUMBER => Number::arm(number & LOW),
-        UFUTEX_RISCV32_NUMBER => Number::riscv32(number & LOW),
-        _ => None,
+    let [x86_64, generic, i386, arm, riscv32] = tables;
+    let table = match number & !LOW {
+        0 => x86_64,
+        UFUTEX_GENERIC_NUMBER => generic,
+        UFUTEX_I386_NUMBER => i386,
+        UFUTEX_ARM_NUMBER => arm,
+        UFUTEX_RISCV32_NUMBER => riscv32,
+        _ => return Err(Errno::NO_SYSCALL),
     };
-    known.ok_or(Errno::NO_SYSCALL)
+    table(number & LOW).ok_or(Errno::NO_SYSCALL)
 }
 
 /// # Safety
@@ -200,7 +208,7 @@ pub(super) fn begin<'a>(
 /// Any thread; async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_resume(result: c_long, handler: u32, value: *mut c_long) -> c_int {
-    let resume = || {
+    int(|| {
         let handler = match handler {
             UFUTEX_NO_HANDLER => None,
             UFUTEX_HANDLER => Some(false),
@@ -217,8 +225,5 @@ pub unsafe extern "C" fn ufutex_resume(result: c_long, handler: u32, value: *mut
             Resume::Again => Ok(UFUTEX_RESUME_AGAIN),
             Resume::Continue => Ok(UFUTEX_RESUME_CONTINUE),
         }
-    };
-    resume().int()
+    })
 }
-
-export!(ufutex_syscall, ufutex_resume);

@@ -8,10 +8,9 @@ use engine::{
     pi::{Priority, Scheduler},
 };
 
-use super::export;
 use crate::abi;
 use crate::driver::{TimerClocks, read_thread};
-use crate::errno::{Answer, Errno};
+use crate::errno::{Errno, done, int, long};
 use crate::nodes::Nodes;
 use crate::objects::SystemObject;
 use crate::registry::{Held, boxed, insert, remove};
@@ -71,7 +70,7 @@ fn scheduler_of(said: &ufutex_config) -> Result<Option<Callbacks<Told>>, Errno> 
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_system_new(config: *const ufutex_config, system: *mut *mut ufutex_system) -> c_int {
-    let make = || {
+    done(|| {
         abi::check_out(system)?;
         // SAFETY: the program passes null, or a config that is as large as it says.
         let said = unsafe { abi::read(config)? };
@@ -89,8 +88,7 @@ pub unsafe extern "C" fn ufutex_system_new(config: *const ufutex_config, system:
         let handle = insert(boxed(SystemObject(made))?)?;
         // SAFETY: checked above; the program guarantees that it is valid for a write.
         unsafe { abi::store(system, handle) }
-    };
-    make().map(|()| 0).int()
+    })
 }
 
 /// # Safety
@@ -137,7 +135,7 @@ unsafe fn config_of(said: &ufutex_config) -> Result<SystemConfig, Errno> {
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_system_free(system: *mut ufutex_system) -> c_int {
-    remove::<SystemObject>(system).map(|_| 0).int()
+    done(|| remove::<SystemObject>(system).map(drop))
 }
 
 /// Fills in counters, whose size the caller has set.
@@ -151,7 +149,7 @@ pub unsafe extern "C" fn ufutex_system_get_counters(
     system: *mut ufutex_system,
     counters: *mut ufutex_system_counters,
 ) -> c_int {
-    let get = || {
+    done(|| {
         let held = Held::<SystemObject>::new(system)?;
         let counted = ufutex_system_counters {
             size: size_of::<ufutex_system_counters>(),
@@ -162,8 +160,7 @@ pub unsafe extern "C" fn ufutex_system_get_counters(
         };
         // SAFETY: the program passes null, or counters that are as large as they say.
         unsafe { abi::write(counters, &counted) }
-    };
-    get().map(|()| 0).int()
+    })
 }
 
 /// One more than the number of the machine's last node.
@@ -173,7 +170,7 @@ pub unsafe extern "C" fn ufutex_system_get_counters(
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_system_nodes(system: *mut ufutex_system) -> c_int {
-    Held::<SystemObject>::new(system).map(|held| held.0.nodes()).int()
+    int(|| Ok(Held::<SystemObject>::new(system)?.0.nodes()))
 }
 
 /// Whether the machine has a node with this number: 1 or 0.
@@ -183,7 +180,7 @@ pub unsafe extern "C" fn ufutex_system_nodes(system: *mut ufutex_system) -> c_in
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_system_has_node(system: *mut ufutex_system, node: u32) -> c_int {
-    Held::<SystemObject>::new(system).map(|held| held.0.has_node(node)).int()
+    int(|| Ok(Held::<SystemObject>::new(system)?.0.has_node(node)))
 }
 
 /// The node that the calling thread runs on: the node that is stored behind a word with UFUTEX_NUMA in place of -1.
@@ -193,7 +190,7 @@ pub unsafe extern "C" fn ufutex_system_has_node(system: *mut ufutex_system, node
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_system_current_node(system: *mut ufutex_system) -> c_int {
-    Held::<SystemObject>::new(system).map(|held| held.0.current_node()).int()
+    int(|| Ok(Held::<SystemObject>::new(system)?.0.current_node()))
 }
 
 /// Lists the waiters for words of objects of ufutex_object_new(), in all domains of a system, and for words of other
@@ -207,12 +204,11 @@ pub unsafe extern "C" fn ufutex_system_who_waits(
     word_size: usize,
     capacity: usize,
 ) -> c_long {
-    let look = || {
+    long(|| {
         let held = Held::<SystemObject>::new(system)?;
         // SAFETY: the program passes room for `capacity` words of that size.
         unsafe { store_words(words, word_size, capacity, |most| held.0.who_waits(most)) }
-    };
-    look().long()
+    })
 }
 
 /// Makes an object that domains of several PID namespaces map, and stores its number in *object, for the scope of a
@@ -226,14 +222,13 @@ pub unsafe extern "C" fn ufutex_system_who_waits(
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_object_new(system: *mut ufutex_system, object: *mut u64) -> c_int {
-    let make = || {
+    done(|| {
         abi::check_out(object)?;
         let made = SharedObject::new(&Held::<SystemObject>::new(system)?.0)?;
         // SAFETY: checked above; the program guarantees that it is valid for a write.
         unsafe { object.write(made.into_id().get()) };
-        Ok::<_, Errno>(())
-    };
-    make().map(|()| 0).int()
+        Ok(())
+    })
 }
 
 /// Frees an object of ufutex_object_new(). Waiters that are still queued for its words can be woken by its number.
@@ -243,11 +238,10 @@ pub unsafe extern "C" fn ufutex_object_new(system: *mut ufutex_system, object: *
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_object_free(system: *mut ufutex_system, object: u64) -> c_int {
-    let free = || {
+    done(|| {
         let id = ObjectId::new(object).ok_or(Errno::INVALID)?;
-        Ok::<_, Errno>(SharedObject::free(&Held::<SystemObject>::new(system)?.0, id)?)
-    };
-    free().map(|()| 0).int()
+        Ok(SharedObject::free(&Held::<SystemObject>::new(system)?.0, id)?)
+    })
 }
 
 /// Copies the words that `look` finds into a program's array. Returns the number of all words with waiters.
@@ -286,15 +280,3 @@ pub(super) unsafe fn store_words(
     }
     Ok(who.iter().len() + who.omitted())
 }
-
-export!(
-    ufutex_system_new,
-    ufutex_system_free,
-    ufutex_system_get_counters,
-    ufutex_system_nodes,
-    ufutex_system_has_node,
-    ufutex_system_current_node,
-    ufutex_system_who_waits,
-    ufutex_object_new,
-    ufutex_object_free,
-);

@@ -10,11 +10,10 @@ use engine::{
     syscall::{Pointers, RestartBlock},
 };
 
-use super::export;
+use super::syscall::own_memory;
 use crate::abi;
-use crate::errno::{Answer, Errno};
+use crate::errno::{Errno, done, int};
 use crate::objects::{DomainObject, TaskObject};
-use crate::platform::Memory;
 use crate::registry::{Counted, Held, boxed, insert, remove};
 use crate::types::{
     UFUTEX_AFTER, UFUTEX_FOREVER, UFUTEX_KERNEL_TASK, UFUTEX_UNTIL_MONOTONIC, UFUTEX_UNTIL_REALTIME, ufutex_domain,
@@ -35,7 +34,7 @@ pub unsafe extern "C" fn ufutex_task_new(
     flags: u32,
     task: *mut *mut ufutex_task,
 ) -> c_int {
-    let make = || {
+    done(|| {
         abi::check_out(task)?;
         let held = Held::<DomainObject>::new(domain)?;
         let made = match flags {
@@ -46,8 +45,7 @@ pub unsafe extern "C" fn ufutex_task_new(
         let handle = insert(boxed(TaskObject::new(made))?)?;
         // SAFETY: checked above; the program guarantees that it is valid for a write.
         unsafe { abi::store(task, handle) }
-    };
-    make().map(|()| 0).int()
+    })
 }
 
 /// Frees a task, which has ended. Each lock that it owned and that has waiters goes to the first waiter, with
@@ -59,7 +57,7 @@ pub unsafe extern "C" fn ufutex_task_new(
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_task_free(task: *mut ufutex_task) -> c_int {
-    remove::<TaskObject>(task).map(|_| 0).int()
+    done(|| remove::<TaskObject>(task).map(drop))
 }
 
 /// Ends a task, as the kernel ends a thread. Its robust lists are walked: each lock on them that names the task is
@@ -84,17 +82,13 @@ pub unsafe extern "C" fn ufutex_task_exit(
     task: *mut ufutex_task,
     memory: *const ufutex_memory,
 ) -> c_int {
-    let exit = || {
+    done(|| {
         let domain = super::to_block_in(domain)?;
         let task = super::to_block_as(task, &domain)?;
-        if memory.is_null() {
-            return Ok(domain.domain.exit(&task.task, &domain.memory)?);
-        }
-        // SAFETY: the program passes a struct that is as large as it says. Its functions do what `ufutex.h` requires.
-        let memory = unsafe { Memory::read(memory)? };
-        Ok(domain.domain.exit(&task.task, &memory)?)
-    };
-    exit().map(|()| 0).int()
+        // SAFETY: the program passes null, or a struct that is as large as it says. Its functions do what `ufutex.h` requires.
+        let own = unsafe { own_memory(memory)? };
+        Ok(domain.domain.exit(&task.task, own.as_ref().unwrap_or(&domain.memory))?)
+    })
 }
 
 /// Sets the head of a robust list: set_robust_list(2). pointer_bytes: 8 for a list of 64-bit code, 4 for a list of
@@ -111,15 +105,14 @@ pub unsafe extern "C" fn ufutex_task_set_robust_list(
     head: u64,
     length: u64,
 ) -> c_int {
-    let set = || {
+    done(|| {
         let pointers = match pointer_bytes {
             4 => Pointers::Narrow,
             8 => Pointers::Wide,
             _ => return Err(Errno::INVALID),
         };
         Ok(Held::<TaskObject>::new(task)?.task.set_robust_list(pointers, head, length)?)
-    };
-    set().map(|()| 0).int()
+    })
 }
 
 /// Sets a task's own priority: a real-time priority from 1 to 99, or 0 for none. It decides the order in which the task
@@ -130,14 +123,13 @@ pub unsafe extern "C" fn ufutex_task_set_robust_list(
 /// Any thread; not async-signal-safe. Calls the system's set_priority or set_priority_in.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_task_set_priority(task: *mut ufutex_task, priority: u32) -> c_int {
-    let set = || {
+    int(|| {
         if priority > 99 {
             return Err(Errno::INVALID);
         }
         Held::<TaskObject>::new(task)?.task.set_priority(Priority::realtime(priority as u8));
         Ok(0)
-    };
-    set().int()
+    })
 }
 
 /// The real-time priority that a task runs with, from 1 to 99, or 0 for none: the best of its own and those of the
@@ -148,18 +140,18 @@ pub unsafe extern "C" fn ufutex_task_set_priority(task: *mut ufutex_task, priori
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_task_priority(task: *mut ufutex_task) -> c_int {
-    Held::<TaskObject>::new(task).map(|held| c_int::from(held.task.priority().as_realtime())).int()
+    int(|| Ok(c_int::from(Held::<TaskObject>::new(task)?.task.priority().as_realtime())))
 }
 
 /// Interrupts a task, as a signal does: its wait ends with -EINTR, or its next one if it does not wait, and each later
-/// one until ufutex_task_clear_interrupt(). A wait that is under way ends even if the interrupt is cleared at once. For a waiter of ufutex_prepare_wait() and its like the callback is called, unless
-/// it has been called and ufutex_waiter_finish() has not been since. If another call of this function for the task is in
-/// progress, this call returns at once, and the other call checks once more whether the callback has to be called.
+/// one until ufutex_task_clear_interrupt(). A wait that is under way ends even if the interrupt is cleared at once. A
+/// wait that ends with -EINTR sees all that this thread did before the call. For a waiter of ufutex_prepare_wait() and
+/// its like the callback is called, unless it has been called and ufutex_waiter_finish() has not been since. If another
+/// call of this function for the task is in progress, this call returns at once, and the other call checks once more
+/// whether the callback has to be called.
 ///
 /// Returns 0. -EINVAL: NULL; -EBADF: not a handle of a task; -EBUSY: called in a signal handler that has interrupted
 /// ufutex_task_free() of this task.
-///
-/// A wait that ends with -EINTR sees all that this thread did before the call.
 ///
 /// Any thread; async-signal-safe, with one condition. If the task waits by ufutex_prepare_wait() or its like, or in a
 /// domain with a parker, this function calls the waiter's callback or the parker's unpark, which must then be
@@ -167,7 +159,7 @@ pub unsafe extern "C" fn ufutex_task_priority(task: *mut ufutex_task) -> c_int {
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_task_interrupt(task: *mut ufutex_task) -> c_int {
     // Counted and not held, because a signal handler should not access thread-local storage.
-    Counted::<TaskObject>::new(task).map(|task| task.interrupt()).map(|()| 0).int()
+    done(|| Counted::<TaskObject>::new(task).map(|held| held.interrupt()))
 }
 
 /// Clears a task's interrupt: waits that begin from now on sleep. It is not taken back from a wait that is under way.
@@ -177,7 +169,7 @@ pub unsafe extern "C" fn ufutex_task_interrupt(task: *mut ufutex_task) -> c_int 
 /// Any thread; async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_task_clear_interrupt(task: *mut ufutex_task) -> c_int {
-    Counted::<TaskObject>::new(task).map(|task| task.task.interrupt().clear()).map(|()| 0).int()
+    done(|| Counted::<TaskObject>::new(task).map(|held| held.task.interrupt().clear()))
 }
 
 /// Call this when a signal handler of the guest runs. A system call that was interrupted before is then not continued
@@ -188,7 +180,7 @@ pub unsafe extern "C" fn ufutex_task_clear_interrupt(task: *mut ufutex_task) -> 
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_task_forget_restart(task: *mut ufutex_task) -> c_int {
-    Held::<TaskObject>::new(task).map(|held| held.task.forget_restart()).map(|()| 0).int()
+    done(|| Held::<TaskObject>::new(task).map(|held| held.task.forget_restart()))
 }
 
 /// Stores the wait that restart_syscall would continue for this task, with its deadline, in *restart. A checkpoint saves
@@ -200,7 +192,7 @@ pub unsafe extern "C" fn ufutex_task_forget_restart(task: *mut ufutex_task) -> c
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_task_restart(task: *mut ufutex_task, restart: *mut ufutex_restart) -> c_int {
-    let get = || {
+    done(|| {
         let wait = Held::<TaskObject>::new(task)?.task.restart();
         let (timeout, time) = match wait.map(|wait| wait.timeout) {
             None => (UFUTEX_FOREVER, Duration::ZERO),
@@ -219,8 +211,7 @@ pub unsafe extern "C" fn ufutex_task_restart(task: *mut ufutex_task, restart: *m
         };
         // SAFETY: the program passes null, or a struct that is as large as it says.
         unsafe { abi::write(restart, &told) }
-    };
-    get().map(|()| 0).int()
+    })
 }
 
 /// Sets what ufutex_task_restart() stores, as when a checkpoint is restored. restart: NULL, or UFUTEX_FOREVER for
@@ -232,14 +223,13 @@ pub unsafe extern "C" fn ufutex_task_restart(task: *mut ufutex_task, restart: *m
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_task_set_restart(task: *mut ufutex_task, restart: *const ufutex_restart) -> c_int {
-    let set = || {
+    done(|| {
         let task = Held::<TaskObject>::new(task)?;
         // SAFETY: the program passes null, or a struct that is as large as it says.
         let said = unsafe { abi::read(restart)? };
         task.task.set_restart(said.map(restart_of).transpose()?.flatten());
         Ok(())
-    };
-    set().map(|()| 0).int()
+    })
 }
 
 /// The wait that a program has saved. `None` means that it has saved none.
@@ -253,17 +243,3 @@ fn restart_of(said: ufutex_restart) -> Result<Option<RestartBlock>, Errno> {
     let is_private = said.is_private == 1;
     Ok(Some(RestartBlock { address: said.address, expected: said.expected, bitset, is_private, timeout }))
 }
-
-export!(
-    ufutex_task_restart,
-    ufutex_task_set_restart,
-    ufutex_task_new,
-    ufutex_task_free,
-    ufutex_task_exit,
-    ufutex_task_set_robust_list,
-    ufutex_task_set_priority,
-    ufutex_task_priority,
-    ufutex_task_interrupt,
-    ufutex_task_clear_interrupt,
-    ufutex_task_forget_restart,
-);

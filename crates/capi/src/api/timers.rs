@@ -6,19 +6,18 @@ use core::time::Duration;
 use engine::timer::{Base, Caller, CpuClock, Driver, Expiry, Setting, TimerCall, TimerClock};
 use engine::{Error, Timeout};
 
-use super::syscall::{own_memory, read_args};
-use super::{export, timeout_of};
+use super::syscall::{call_of, own_memory, read_args};
+use super::timeout_of;
 use crate::abi;
 use crate::driver::base_of;
-use crate::errno::{Answer, Errno};
+use crate::errno::{Errno, done, int, long};
 use crate::objects::{DomainObject, SystemObject};
 use crate::platform::Memory;
 use crate::registry::{Held, boxed, insert, remove};
 use crate::timers::{Delivery, TimersObject, kept, meant, said_expired};
 use crate::types::{
-    UFUTEX_ARM_NUMBER, UFUTEX_GENERIC_NUMBER, UFUTEX_I386_NUMBER, UFUTEX_RISCV32_NUMBER, UFUTEX_TIMER_ABSTIME,
-    ufutex_domain, ufutex_expired, ufutex_itimerspec, ufutex_memory, ufutex_notice, ufutex_notify, ufutex_system,
-    ufutex_timers, ufutex_timers_options, ufutex_timespec,
+    UFUTEX_TIMER_ABSTIME, ufutex_domain, ufutex_expired, ufutex_itimerspec, ufutex_memory, ufutex_notice,
+    ufutex_notify, ufutex_system, ufutex_timers, ufutex_timers_options, ufutex_timespec,
 };
 
 /// Makes an empty table of POSIX timers for one process. options: NULL for all defaults: expired timers stand in a line
@@ -29,13 +28,13 @@ use crate::types::{
 ///
 /// ```c
 /// ufutex_timers *timers;
-/// ufutex_itimerspec soon = {{0, 0}, {0, 1000000}}; // once, in a millisecond
+/// ufutex_itimerspec soon = {{0, 0}, {0, 1000000}}; // once, in 1 ms
 /// ufutex_expired expired;
 /// int32_t id;
 /// ufutex_timers_new(system, NULL, &timers);
 /// ufutex_timers_create(timers, UFUTEX_MONOTONIC, NULL, &id);
 /// ufutex_timers_settime(timers, id, 0, &soon, NULL);
-/// ufutex_timers_receive(timers, UFUTEX_FOREVER, 0, &expired); // expired.id is id
+/// ufutex_timers_receive(timers, UFUTEX_FOREVER, 0, &expired);
 /// ```
 ///
 /// Stores the handle in *timers and returns 0. -EINVAL: an unknown delivery, max_id is not one less than a power of
@@ -55,8 +54,9 @@ pub unsafe extern "C" fn ufutex_timers_new(
 }
 
 /// As ufutex_timers_new(), for a process of the guest that a domain belongs to. By the host's clocks each PID namespace has
-/// a thread of its own for timers and timeouts, so no guest makes another guest's timers late. -EBADF: not a handle of a
-/// domain.
+/// a thread of its own for timers and timeouts, so no guest makes another guest's timers late.
+///
+/// Errors as for ufutex_timers_new(). -EBADF: not a handle of a domain.
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -79,13 +79,11 @@ unsafe fn make(
     options: *const ufutex_timers_options,
     timers: *mut *mut ufutex_timers,
 ) -> c_int {
-    let make = || {
+    done(|| {
         abi::check_out(timers)?;
         let driver = driver()?;
         // SAFETY: the program passes null, or options that are as large as they say.
-        let said = unsafe { abi::read(options)? };
-        // SAFETY: every pattern of bits is a value of these options, also zeroes.
-        let said = said.unwrap_or_else(|| unsafe { core::mem::zeroed() });
+        let said = unsafe { abi::read(options)? }.unwrap_or_default();
         let object = boxed(TimersObject::new(&driver, &said)?)?;
         let called = match &object.delivery {
             Delivery::Call(called) => Some(called.clone()),
@@ -97,8 +95,7 @@ unsafe fn make(
         }
         // SAFETY: checked above; the program guarantees that it is valid for a write.
         unsafe { abi::store(timers, handle) }
-    };
-    make().map(|()| 0).int()
+    })
 }
 
 /// Frees timers, armed or not. When it has returned, expired is not called any more. It waits for a call in progress in
@@ -110,7 +107,7 @@ unsafe fn make(
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_timers_free(timers: *mut ufutex_timers) -> c_int {
-    remove::<TimersObject>(timers).map(|_| 0).int()
+    done(|| remove::<TimersObject>(timers).map(drop))
 }
 
 /// Makes a timer, which is not set yet: timer_create(2). clock: UFUTEX_REALTIME, UFUTEX_MONOTONIC, UFUTEX_BOOTTIME,
@@ -130,14 +127,13 @@ pub unsafe extern "C" fn ufutex_timers_create(
     id: *mut i32,
 ) -> c_int {
     // SAFETY: the same arguments.
-    unsafe { create(timers, None, clock, notify, id) }.map(|()| 0).int()
+    done(|| unsafe { create(timers, None, clock, notify, id) })
 }
 
 /// As ufutex_timers_create(), with a given ID, as when a checkpoint is restored. IDs that are handed out later follow
 /// it.
 ///
-/// Returns 0. -EBUSY: the ID is in use; -EINVAL: it is negative or above max_id; otherwise as for
-/// ufutex_timers_create().
+/// Returns 0. Errors as for ufutex_timers_create(). -EBUSY: the ID is in use; -EINVAL: it is negative or above max_id.
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -149,7 +145,7 @@ pub unsafe extern "C" fn ufutex_timers_create_as(
 ) -> c_int {
     let mut made = 0;
     // SAFETY: the same arguments, and a place for the ID.
-    unsafe { create(timers, Some(id), clock, notify, &mut made) }.map(|()| 0).int()
+    done(|| unsafe { create(timers, Some(id), clock, notify, &mut made) })
 }
 
 /// # Safety
@@ -225,7 +221,7 @@ pub unsafe extern "C" fn ufutex_timers_settime(
     new: *const ufutex_itimerspec,
     old: *mut ufutex_itimerspec,
 ) -> c_int {
-    let set = || {
+    done(|| {
         let held = Held::<TimersObject>::new(timers)?;
         check_in(new)?;
         if !old.is_null() {
@@ -242,8 +238,7 @@ pub unsafe extern "C" fn ufutex_timers_settime(
         let before = held.timers.settime(id, first, interval)?;
         // SAFETY: checked above; the program guarantees that it is valid for a write.
         if old.is_null() { Ok(()) } else { unsafe { abi::store(old, said_setting(before)) } }
-    };
-    set().map(|()| 0).int()
+    })
 }
 
 fn duration_of(time: ufutex_timespec) -> Result<Duration, Errno> {
@@ -274,13 +269,12 @@ pub unsafe extern "C" fn ufutex_timers_gettime(
     id: i32,
     setting: *mut ufutex_itimerspec,
 ) -> c_int {
-    let get = || {
+    done(|| {
         abi::check_out(setting)?;
         let now = Held::<TimersObject>::new(timers)?.timers.gettime(id)?;
         // SAFETY: checked above; the program guarantees that it is valid for a write.
         unsafe { abi::store(setting, said_setting(now)) }
-    };
-    get().map(|()| 0).int()
+    })
 }
 
 /// How many intervals of a timer had passed unnoticed when its last expiry was taken, at most INT_MAX:
@@ -291,8 +285,7 @@ pub unsafe extern "C" fn ufutex_timers_gettime(
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_timers_getoverrun(timers: *mut ufutex_timers, id: i32) -> c_int {
-    let get = || Ok(c_long::from(Held::<TimersObject>::new(timers)?.timers.getoverrun(id)?));
-    get().int()
+    int(|| Ok(c_long::from(Held::<TimersObject>::new(timers)?.timers.getoverrun(id)?)))
 }
 
 /// Deletes a timer: timer_delete(2). An expiry that was not taken becomes void.
@@ -302,8 +295,7 @@ pub unsafe extern "C" fn ufutex_timers_getoverrun(timers: *mut ufutex_timers, id
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_timers_delete(timers: *mut ufutex_timers, id: i32) -> c_int {
-    let delete = || Ok(Held::<TimersObject>::new(timers)?.timers.delete(id)?);
-    delete().map(|()| 0).int()
+    done(|| Ok(Held::<TimersObject>::new(timers)?.timers.delete(id)?))
 }
 
 /// Deletes all timers: exec(2). A process that fork(2) makes gets timers of its own, which are empty.
@@ -313,7 +305,7 @@ pub unsafe extern "C" fn ufutex_timers_delete(timers: *mut ufutex_timers, id: i3
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_timers_clear(timers: *mut ufutex_timers) -> c_int {
-    Held::<TimersObject>::new(timers).map(|held| held.timers.clear()).map(|()| 0).int()
+    done(|| Held::<TimersObject>::new(timers).map(|held| held.timers.clear()))
 }
 
 /// The number of timers.
@@ -323,7 +315,7 @@ pub unsafe extern "C" fn ufutex_timers_clear(timers: *mut ufutex_timers) -> c_in
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_timers_count(timers: *mut ufutex_timers) -> c_long {
-    Held::<TimersObject>::new(timers).map(|held| held.timers.count()).long()
+    long(|| Ok(Held::<TimersObject>::new(timers)?.timers.count()))
 }
 
 /// The memory of all timers of this process, in bytes.
@@ -333,16 +325,16 @@ pub unsafe extern "C" fn ufutex_timers_count(timers: *mut ufutex_timers) -> c_lo
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_timers_bytes(timers: *mut ufutex_timers) -> c_long {
-    Held::<TimersObject>::new(timers).map(|held| held.timers.bytes()).long()
+    long(|| Ok(Held::<TimersObject>::new(timers)?.timers.bytes()))
 }
 
 /// Takes the next expired timer out of the line, and blocks the caller until there is one. timeout: UFUTEX_FOREVER,
 /// UFUTEX_AFTER, UFUTEX_UNTIL_..., by the host's clocks. UFUTEX_AFTER with 0 nanoseconds does not block. An interval
-/// timer stands in the line once. Its overrun is counted until it is taken, and then it is armed again.
+/// timer stands in the line once. Its overrun is counted until it is taken, and then it is armed again. While a thread is
+/// in this function, the timers are not freed: to have it return, arm a timer that it knows.
 ///
 /// Stores the expiry in *expired and returns 0. -ETIMEDOUT; -EINVAL: the delivery is not UFUTEX_DELIVER_LINE, an
-/// unknown timeout, NULL or misaligned; -EBADF: not a handle of timers. While a thread is in this function, the timers
-/// are not freed: to have it return, arm a timer that it knows.
+/// unknown timeout, NULL or misaligned; -EBADF: not a handle of timers.
 ///
 /// Any thread; not async-signal-safe. The thread must not be cancelled during the call, and must not leave it by
 /// longjmp().
@@ -353,7 +345,7 @@ pub unsafe extern "C" fn ufutex_timers_receive(
     nanoseconds: u64,
     expired: *mut ufutex_expired,
 ) -> c_int {
-    let receive = || {
+    done(|| {
         abi::check_out(expired)?;
         let held = Held::<TimersObject>::new(timers)?;
         let Delivery::Line(line) = &held.delivery else { return Err(Errno::INVALID) };
@@ -364,8 +356,7 @@ pub unsafe extern "C" fn ufutex_timers_receive(
         };
         // SAFETY: checked above; the program guarantees that it is valid for a write.
         unsafe { abi::store(expired, said_expired(next)) }
-    };
-    receive().map(|()| 0).int()
+    })
 }
 
 /// Takes a notice that expired was called with, when its signal is delivered. Only now is the overrun known, and an
@@ -382,7 +373,7 @@ pub unsafe extern "C" fn ufutex_timers_take(
     notice: *const ufutex_notice,
     taken: *mut ufutex_expired,
 ) -> c_int {
-    let take = || {
+    int(|| {
         let held = Held::<TimersObject>::new(timers)?;
         check_in(notice)?;
         abi::check_out(taken)?;
@@ -392,18 +383,17 @@ pub unsafe extern "C" fn ufutex_timers_take(
         // SAFETY: checked above; the program guarantees that it is valid for a write.
         unsafe { abi::store(taken, said_expired(expired))? };
         Ok(1)
-    };
-    take().int()
+    })
 }
 
-/// Makes a system call on timers for a guest, by its number on x86-64, or by that of another architecture with
-/// UFUTEX_GENERIC_NUMBER, UFUTEX_I386_NUMBER, UFUTEX_ARM_NUMBER or UFUTEX_RISCV32_NUMBER added: timer_create, timer_settime, timer_settime64,
-/// timer_gettime, timer_gettime64, timer_getoverrun, timer_delete, and prctl for PR_TIMER_CREATE_RESTORE_IDS. process,
-/// thread: the caller's PID and TID. args: its six arguments. memory: the memory that they point to; NULL for this
-/// program's own. No call blocks.
+/// Makes a system call on timers for a guest, by its number. number: that on x86-64, or that of another architecture
+/// with UFUTEX_GENERIC_NUMBER, UFUTEX_I386_NUMBER, UFUTEX_ARM_NUMBER or UFUTEX_RISCV32_NUMBER added: timer_create,
+/// timer_settime, timer_settime64, timer_gettime, timer_gettime64, timer_getoverrun, timer_delete, and prctl for
+/// PR_TIMER_CREATE_RESTORE_IDS. process, thread: the caller's PID and TID. args: its six arguments. memory: the memory
+/// that they point to; NULL for this program's own. No call blocks.
 ///
-/// Returns the kernel's result, from 0 up or -errno, with the kernel's order of errors. In addition, -ENOSYS: another
-/// number; -EINVAL: args is NULL or misaligned, timers is NULL, a function is missing from memory; -E2BIG; -EBADF: not
+/// Returns the kernel's result, from 0 up or -errno, with the kernel's order of errors. This function adds the errors
+/// that follow. -ENOSYS: another number; -EINVAL: args is NULL or misaligned, timers is NULL, a function is missing from memory; -E2BIG; -EBADF: not
 /// a handle of timers.
 ///
 /// Any thread; not async-signal-safe. Calls changed of ufutex_timer_clocks.
@@ -416,43 +406,12 @@ pub unsafe extern "C" fn ufutex_timers_syscall(
     number: u64,
     args: *const u64,
 ) -> c_long {
-    let call = || {
+    long(|| {
         let held = Held::<TimersObject>::new(timers)?;
+        let tables = [TimerCall::x86_64, TimerCall::generic, TimerCall::i386, TimerCall::arm, TimerCall::riscv32];
         // SAFETY: the program passes a memory that is as large as it says, and six arguments.
-        let (memory, call, args) = unsafe { (own_memory(memory)?, call_of(number)?, read_args(args)?) };
+        let (memory, call, args) = unsafe { (own_memory(memory)?, call_of(number, tables)?, read_args(args)?) };
         let memory = memory.unwrap_or(Memory::OWN);
         Ok(held.timers.syscall(Caller { process, thread }, &memory, call, args) as c_long)
-    };
-    call().long()
+    })
 }
-
-fn call_of(number: u64) -> Result<TimerCall, Errno> {
-    const LOW: u64 = 0xffff_ffff;
-    let known = match number & !LOW {
-        0 => TimerCall::x86_64(number),
-        UFUTEX_GENERIC_NUMBER => TimerCall::generic(number & LOW),
-        UFUTEX_I386_NUMBER => TimerCall::i386(number & LOW),
-        UFUTEX_ARM_NUMBER => TimerCall::arm(number & LOW),
-        UFUTEX_RISCV32_NUMBER => TimerCall::riscv32(number & LOW),
-        _ => None,
-    };
-    known.ok_or(Errno::NO_SYSCALL)
-}
-
-export!(
-    ufutex_timers_new,
-    ufutex_timers_new_beside,
-    ufutex_timers_free,
-    ufutex_timers_create,
-    ufutex_timers_create_as,
-    ufutex_timers_settime,
-    ufutex_timers_gettime,
-    ufutex_timers_getoverrun,
-    ufutex_timers_delete,
-    ufutex_timers_clear,
-    ufutex_timers_count,
-    ufutex_timers_bytes,
-    ufutex_timers_receive,
-    ufutex_timers_take,
-    ufutex_timers_syscall,
-);

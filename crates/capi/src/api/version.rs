@@ -2,8 +2,6 @@
 
 use core::ffi::c_char;
 
-use super::export;
-
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
 
 /// The version of the running library, as "0.1.0".
@@ -32,5 +30,3 @@ pub extern "C" fn ufutex_version_number() -> u32 {
             | part(env!("CARGO_PKG_VERSION_PATCH"))
     }
 }
-
-export!(ufutex_version, ufutex_version_number);

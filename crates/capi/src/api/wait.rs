@@ -4,8 +4,8 @@ use core::ffi::{c_int, c_long};
 
 use engine::{Access, Domain, GuestWord, UserMemory, Width};
 
-use super::{HowToWait, InUse, export, to_block_as, to_block_in};
-use crate::errno::{Answer, Errno};
+use super::{HowToWait, InUse, in_use, to_block_as, to_block_in};
+use crate::errno::{Errno, done, int};
 use crate::objects::{DomainObject, TaskObject};
 use crate::operation::{Operation, Words, block_on};
 use crate::platform::OwnMemory;
@@ -21,9 +21,10 @@ use crate::word::{Word, is_own};
 ///
 /// Call it in a loop that checks the word. A relative timeout begins anew with each call.
 ///
-/// Returns 0 for a wake of the word. -EAGAIN: the word differs; -ETIMEDOUT; -EINTR: the task of the options was interrupted, or the parker returned -EINTR (a signal does not end the wait); -EFAULT: the word cannot be
-/// read; -EINVAL: misaligned, unknown flags, no such node, a word that cannot hold expected, a bitset of 0, a priority
-/// above 99, domain is NULL; -ENOMEM: max_waiters already wait, or no memory for a wait with a parker; -EBUSY: the task
+/// Returns 0 for a wake of the word. -EAGAIN: the word differs; -ETIMEDOUT; -EINTR: the task of the options was
+/// interrupted, or the parker returned -EINTR (a signal does not end the wait); -EFAULT: the word cannot be read;
+/// -EINVAL: misaligned, unknown flags, no such node, a word that cannot hold expected, a bitset of 0, a priority above
+/// 99, domain is NULL; -ENOMEM: max_waiters already wait, or no memory for a wait with a parker; -EBUSY: the task
 /// already waits; -E2BIG; -EBADF: not a handle of a domain or of a task.
 ///
 /// Any thread; not async-signal-safe. The thread must not be cancelled during the call, and must not leave it by
@@ -38,7 +39,7 @@ pub unsafe extern "C" fn ufutex_wait(
 ) -> c_int {
     let held = match Held::<DomainObject>::new(domain) {
         Ok(held) => held,
-        Err(errno) => return Err::<c_int, _>(errno).int(),
+        Err(errno) => return int(|| Err::<c_int, _>(errno)),
     };
     if options.is_null() && is_own(&held, address, flags) {
         // The usual width is one that the compiler knows.
@@ -48,7 +49,7 @@ pub unsafe extern "C" fn ufutex_wait(
         };
     }
     // SAFETY: the same arguments.
-    unsafe { wait_in(held, address, expected, flags, options) }.int()
+    int(|| unsafe { wait_in(held, address, expected, flags, options) })
 }
 
 /// A wait without options, for a private word in the program's own memory.
@@ -74,8 +75,7 @@ fn wait_own_of(held: &DomainObject, address: u64, expected: u64, flags: u32) -> 
 
 #[inline(never)]
 fn wait_plainly(domain: &Domain, address: u64, expected: u64, width: Width) -> c_int {
-    let wait = || Ok::<_, Errno>(domain.wait(GuestWord::new(&OwnMemory, address, width)?, expected)?);
-    wait().map(|()| 0).int()
+    done(|| Ok(domain.wait(GuestWord::new(&OwnMemory, address, width)?, expected)?))
 }
 
 /// All other waits.
@@ -92,8 +92,7 @@ unsafe fn wait_in(
 ) -> Result<c_long, Errno> {
     // SAFETY: the program passes null, or options that are as large as they say.
     let how = unsafe { HowToWait::read(options)? };
-    let may_migrate = held.parker.is_some();
-    let domain = InUse::new(held, may_migrate);
+    let domain = in_use(held);
     let task = task_of(how.task, &domain)?;
     let word = Word::new(&domain, address, flags, Access::Read)?;
     if domain.blocks_natively {
@@ -103,9 +102,8 @@ unsafe fn wait_in(
         };
         return Ok(result.map(|()| 0)?);
     }
-    let deadline = how.timeout.map(|timeout| domain.time.begin(timeout));
     let operation = Operation::Wait(domain.domain.wait_async(word, expected, &how.options));
-    block_on(&domain, task.as_deref(), operation, deadline)
+    block_on(&domain, task.as_deref(), operation, how.timeout)
 }
 
 /// The task of a wait. `None` if it has none.
@@ -116,8 +114,8 @@ fn task_of(task: *mut ufutex_task, domain: &DomainObject) -> Result<Option<InUse
 /// Blocks the caller while each of several words holds its expected value, until one of them is woken: futex_waitv(2).
 /// options: as for ufutex_wait().
 ///
-/// Returns the index of the word that was woken, from 0 up; if several were, the last of them. -EINVAL: count is 0, or
-/// greater than max_waitv; otherwise as for ufutex_wait().
+/// Returns the index of the word that was woken, from 0 up; if several were, the last of them. Errors as for
+/// ufutex_wait(). -EINVAL: also if count is 0, or greater than max_waitv.
 ///
 /// Any thread; not async-signal-safe. The thread must not be cancelled during the call, and must not leave it by
 /// longjmp().
@@ -128,7 +126,7 @@ pub unsafe extern "C" fn ufutex_waitv(
     count: u32,
     options: *const ufutex_wait_options,
 ) -> c_int {
-    let wait = || {
+    int(|| {
         // SAFETY: the program passes null, or options that are as large as they say.
         let how = unsafe { HowToWait::read(options)? };
         let domain = to_block_in(domain)?;
@@ -138,11 +136,9 @@ pub unsafe extern "C" fn ufutex_waitv(
         if domain.blocks_natively && task.is_none() {
             return Ok(domain.domain.wait_any(&words, &how.with_timeout())? as c_long);
         }
-        let deadline = how.timeout.map(|timeout| domain.time.begin(timeout));
         let operation = Operation::WaitAny(domain.domain.wait_any_async(words, &how.options));
-        block_on(&domain, task.as_deref(), operation, deadline)
-    };
-    wait().int()
+        block_on(&domain, task.as_deref(), operation, how.timeout)
+    })
 }
 
 /// Reads the words of a wait for several words.
@@ -171,5 +167,3 @@ pub(super) unsafe fn read_words(
     }
     Ok(read)
 }
-
-export!(ufutex_wait, ufutex_waitv);

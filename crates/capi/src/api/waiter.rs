@@ -8,16 +8,16 @@ use std::sync::atomic::{AtomicBool, Ordering::AcqRel};
 
 use engine::{Access, Cause, Timeout};
 
+use super::HowToWait;
 use super::syscall::{begin, number_of, own_memory, read_args};
 use super::wait::read_words;
-use super::{HowToWait, export};
 use crate::abi;
 use crate::bell::{Handle, Sound};
-use crate::errno::{Answer, Errno};
+use crate::errno::{Errno, done, int, long};
 use crate::objects::{DomainObject, Interruptible, TaskObject};
 use crate::operation::Operation;
 use crate::platform::{Deadline, Memory, clock_number};
-use crate::registry::{Counted, Object, boxed, insert};
+use crate::registry::{Counted, boxed, insert};
 use crate::spin::Patience;
 use crate::types::{
     UFUTEX_INTERRUPTED, UFUTEX_MONOTONIC, UFUTEX_NO_DEADLINE, UFUTEX_TIMED_OUT, ufutex_domain, ufutex_memory,
@@ -29,7 +29,7 @@ use crate::word::Word;
 pub type ufutex_callback = Option<unsafe extern "C" fn(context: *mut c_void)>;
 
 /// A wait in progress. Its fields are dropped in this order: the operation in `waiting` uses the fields after it.
-struct WaiterObject {
+pub(crate) struct WaiterObject {
     /// Whether a thread is using `waiting`. Stays set after the wait has ended.
     is_locked: AtomicBool,
     waiting: UnsafeCell<Waiting>,
@@ -69,12 +69,6 @@ impl Drop for OwnMemory {
 unsafe impl Send for WaiterObject {}
 // SAFETY: as above.
 unsafe impl Sync for WaiterObject {}
-
-// SAFETY: no other type has this kind.
-unsafe impl Object for WaiterObject {
-    type Opaque = ufutex_waiter;
-    const KIND: u64 = 4;
-}
 
 impl WaiterObject {
     fn try_lock(&self) -> Result<Locked<'_>, Errno> {
@@ -144,21 +138,6 @@ impl Waiting {
     }
 }
 
-/// Reads the options of a function that prepares a wait. If they are bad, the program gets no handle.
-///
-/// # Safety
-/// `waiter` is null, misaligned, or valid for a write. `options` are as for [`HowToWait::read`].
-unsafe fn options_of_prepare(
-    options: *const ufutex_wait_options,
-    waiter: *mut *mut ufutex_waiter,
-) -> Result<HowToWait, Errno> {
-    // SAFETY: the caller guarantees both.
-    unsafe {
-        abi::store(waiter, core::ptr::null_mut())?;
-        HowToWait::read(options)
-    }
-}
-
 /// The arguments that all functions which prepare a wait have.
 struct Prepare {
     domain: Counted<DomainObject>,
@@ -170,6 +149,27 @@ struct Prepare {
 }
 
 impl Prepare {
+    /// With the options of a wait. A wait without a `task` has that of its options. If they are bad, the program gets no
+    /// handle.
+    ///
+    /// # Safety
+    /// As for [`Prepare::new`] and [`HowToWait::read`].
+    unsafe fn with_options(
+        domain: *mut ufutex_domain,
+        task: Option<*mut ufutex_task>,
+        options: *const ufutex_wait_options,
+        callback: ufutex_callback,
+        context: *mut c_void,
+        waiter: *mut *mut ufutex_waiter,
+    ) -> Result<(Self, HowToWait), Errno> {
+        // SAFETY: the caller guarantees all.
+        unsafe {
+            abi::store(waiter, core::ptr::null_mut())?;
+            let how = HowToWait::read(options)?;
+            Ok((Self::new(domain, task.unwrap_or(how.task), callback, context, waiter)?, how))
+        }
+    }
+
     /// # Safety
     /// `waiter` is null, misaligned, or valid for a write. The callback does what `ufutex.h` requires.
     unsafe fn new(
@@ -243,10 +243,9 @@ impl Prepare {
 /// perhaps before this function returns. Then call ufutex_waiter_finish(). The callback must not wait and must not use
 /// this waiter: it only notifies a scheduler. When a function that has ended or freed the waiter has returned, the
 /// callback is not called any more. That function waits for a call in progress, so do not hold a lock that the callback
-/// takes.
+/// takes. The caller has to watch the timeout: see ufutex_waiter_deadline(), ufutex_waiter_end().
 ///
-/// The caller has to watch the timeout: see ufutex_waiter_deadline(), ufutex_waiter_end(). Errors as for ufutex_wait(),
-/// and -EINVAL: callback or waiter is NULL.
+/// Errors as for ufutex_wait(). -EINVAL: also if callback or waiter is NULL.
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -260,18 +259,14 @@ pub unsafe extern "C" fn ufutex_prepare_wait(
     context: *mut c_void,
     waiter: *mut *mut ufutex_waiter,
 ) -> c_long {
-    let prepare = || {
-        // SAFETY: the program guarantees that `waiter` is valid for a write. It passes null, or options that are as
-        // large as they say.
-        let how = unsafe { options_of_prepare(options, waiter)? };
-        // SAFETY: the program guarantees `waiter` and `callback`.
-        let prepare = unsafe { Prepare::new(domain, how.task, callback, context, waiter)? };
+    long(|| {
+        // SAFETY: the program guarantees `waiter` and `callback`, and passes null, or options that are as large as they say.
+        let (prepare, how) = unsafe { Prepare::with_options(domain, None, options, callback, context, waiter)? };
         prepare.begin(|domain, _, _| {
             let word = Word::new(domain, address, flags, Access::Read)?;
             Ok((Operation::Wait(domain.domain.wait_async(word, expected, &how.options)), how.timeout))
         })
-    };
-    prepare().long()
+    })
 }
 
 /// Like ufutex_waitv(), but no thread sleeps: see ufutex_prepare_wait(). The array is not used after the return.
@@ -287,19 +282,15 @@ pub unsafe extern "C" fn ufutex_prepare_waitv(
     context: *mut c_void,
     waiter: *mut *mut ufutex_waiter,
 ) -> c_long {
-    let prepare = || {
-        // SAFETY: the program guarantees that `waiter` is valid for a write. It passes null, or options that are as
-        // large as they say.
-        let how = unsafe { options_of_prepare(options, waiter)? };
-        // SAFETY: the program guarantees `waiter` and `callback`.
-        let prepare = unsafe { Prepare::new(domain, how.task, callback, context, waiter)? };
+    long(|| {
+        // SAFETY: the program guarantees `waiter` and `callback`, and passes null, or options that are as large as they say.
+        let (prepare, how) = unsafe { Prepare::with_options(domain, None, options, callback, context, waiter)? };
         prepare.begin(|domain, _, _| {
             // SAFETY: the program passes `count` words.
             let words = unsafe { read_words(domain, words, count)? };
             Ok((Operation::WaitAny(domain.domain.wait_any_async(words, &how.options)), how.timeout))
         })
-    };
-    prepare().long()
+    })
 }
 
 /// Like ufutex_lock_pi(), but no thread sleeps: see ufutex_prepare_wait().
@@ -316,19 +307,15 @@ pub unsafe extern "C" fn ufutex_prepare_lock_pi(
     context: *mut c_void,
     waiter: *mut *mut ufutex_waiter,
 ) -> c_long {
-    let prepare = || {
-        // SAFETY: the program guarantees that `waiter` is valid for a write. It passes null, or options that are as
-        // large as they say.
-        let how = unsafe { options_of_prepare(options, waiter)? };
-        // SAFETY: the program guarantees `waiter` and `callback`.
-        let prepare = unsafe { Prepare::new(domain, task, callback, context, waiter)? };
+    long(|| {
+        // SAFETY: the program guarantees `waiter` and `callback`, and passes null, or options that are as large as they say.
+        let (prepare, how) = unsafe { Prepare::with_options(domain, Some(task), options, callback, context, waiter)? };
         prepare.begin(|domain, task, _| {
             let task = task.ok_or(Errno::INVALID)?;
             let word = Word::without_node(domain, address, flags, Access::Write)?;
             Ok((Operation::LockPi(domain.domain.lock_pi_async(word, &task.task, &how.options)), how.timeout))
         })
-    };
-    prepare().long()
+    })
 }
 
 /// Like ufutex_wait_requeue_pi(), but no thread sleeps: see ufutex_prepare_wait().
@@ -347,12 +334,9 @@ pub unsafe extern "C" fn ufutex_prepare_wait_requeue_pi(
     context: *mut c_void,
     waiter: *mut *mut ufutex_waiter,
 ) -> c_long {
-    let prepare = || {
-        // SAFETY: the program guarantees that `waiter` is valid for a write. It passes null, or options that are as
-        // large as they say.
-        let how = unsafe { options_of_prepare(options, waiter)? };
-        // SAFETY: the program guarantees `waiter` and `callback`.
-        let prepare = unsafe { Prepare::new(domain, task, callback, context, waiter)? };
+    long(|| {
+        // SAFETY: the program guarantees `waiter` and `callback`, and passes null, or options that are as large as they say.
+        let (prepare, how) = unsafe { Prepare::with_options(domain, Some(task), options, callback, context, waiter)? };
         prepare.begin(|domain, task, _| {
             let task = task.ok_or(Errno::INVALID)?;
             let from = Word::without_node(domain, from, flags, Access::Read)?;
@@ -360,8 +344,7 @@ pub unsafe extern "C" fn ufutex_prepare_wait_requeue_pi(
             let wait = domain.domain.wait_requeue_pi_async(from, expected, lock, &task.task, &how.options);
             Ok((Operation::WaitRequeuePi(wait), how.timeout))
         })
-    };
-    prepare().long()
+    })
 }
 
 /// Like ufutex_syscall(), but no thread sleeps: see ufutex_prepare_wait(). A call that does not wait has been made on
@@ -380,7 +363,7 @@ pub unsafe extern "C" fn ufutex_prepare_syscall(
     context: *mut c_void,
     waiter: *mut *mut ufutex_waiter,
 ) -> c_long {
-    let prepare = || {
+    long(|| {
         // SAFETY: the program guarantees `waiter` and `callback`.
         let mut prepare = unsafe { Prepare::new(domain, task, callback, context, waiter)? };
         // SAFETY: the program passes a memory that is as large as it says, and six arguments.
@@ -392,8 +375,7 @@ pub unsafe extern "C" fn ufutex_prepare_syscall(
             let timeout = call.take_timeout();
             Ok((Operation::Syscall(call), timeout))
         })
-    };
-    prepare().long()
+    })
 }
 
 /// The deadline of a waiter: stores UFUTEX_MONOTONIC or UFUTEX_REALTIME in *clock, and in *deadline the time in
@@ -408,7 +390,7 @@ pub unsafe extern "C" fn ufutex_waiter_deadline(
     clock: *mut u32,
     deadline: *mut u64,
 ) -> c_int {
-    let tell = || {
+    done(|| {
         abi::check_out(clock)?;
         abi::check_out(deadline)?;
         let said = Counted::<WaiterObject>::new(waiter)?.deadline;
@@ -418,27 +400,25 @@ pub unsafe extern "C" fn ufutex_waiter_deadline(
             abi::store(clock, number)?;
             abi::store(deadline, ns)
         }
-    };
-    tell().map(|()| 0).int()
+    })
 }
 
 /// Checks whether a waiter's wait has ended. Call it after the callback was called, or at any time.
 ///
 /// Returns the result that the blocking function would have returned, and frees the handle. -EINPROGRESS: the wait has
-/// not ended, and the callback will be called. -EINVAL: NULL; -EBADF: not a handle of a waiter, or it has ended;
+/// not ended, and the callback will be called; -EINVAL: NULL; -EBADF: not a handle of a waiter, or it has ended;
 /// -EBUSY: another thread is in this function, or is ending or freeing the waiter. It sees a wake whose callback has
 /// been called already, so this call need not be repeated.
 ///
 /// Any thread; not async-signal-safe. The callback may be called by this thread before it returns -EINPROGRESS.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_waiter_finish(waiter: *mut ufutex_waiter) -> c_long {
-    let finish = || {
+    long(|| {
         let counted = Counted::<WaiterObject>::new(waiter)?;
         let answer = counted.finish()?;
         drop(counted.take()?);
         Ok(answer)
-    };
-    finish().long()
+    })
 }
 
 /// Ends a waiter's wait. cause: UFUTEX_TIMED_OUT or UFUTEX_INTERRUPTED. If the wait has completed meanwhile, its own
@@ -451,7 +431,7 @@ pub unsafe extern "C" fn ufutex_waiter_finish(waiter: *mut ufutex_waiter) -> c_l
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_waiter_end(waiter: *mut ufutex_waiter, cause: u32) -> c_long {
-    let end = || {
+    long(|| {
         let cause = match cause {
             UFUTEX_TIMED_OUT => Cause::TimedOut,
             UFUTEX_INTERRUPTED => Cause::Interrupted,
@@ -463,8 +443,7 @@ pub unsafe extern "C" fn ufutex_waiter_end(waiter: *mut ufutex_waiter, cause: u3
         locked.keep();
         drop(counted.take()?);
         Ok(answer)
-    };
-    end().long()
+    })
 }
 
 /// Frees a waiter without a result. A wake that it has received goes to the next waiter. A lock that it has been handed
@@ -476,26 +455,13 @@ pub unsafe extern "C" fn ufutex_waiter_end(waiter: *mut ufutex_waiter, cause: u3
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_waiter_free(waiter: *mut ufutex_waiter) -> c_int {
-    let free = || {
+    int(|| {
         let counted = Counted::<WaiterObject>::new(waiter)?;
         counted.try_lock()?.keep();
         drop(counted.take()?);
         Ok(0)
-    };
-    free().int()
+    })
 }
-
-export!(
-    ufutex_prepare_wait,
-    ufutex_prepare_waitv,
-    ufutex_prepare_lock_pi,
-    ufutex_prepare_wait_requeue_pi,
-    ufutex_prepare_syscall,
-    ufutex_waiter_deadline,
-    ufutex_waiter_finish,
-    ufutex_waiter_end,
-    ufutex_waiter_free,
-);
 
 #[cfg(test)]
 mod tests {

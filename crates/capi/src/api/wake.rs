@@ -5,8 +5,8 @@ use core::num::NonZeroU32;
 
 use engine::{Access, Address, Compare, Modify, WakeOp};
 
-use super::{count as many, export};
-use crate::errno::{Answer, Errno};
+use super::count as many;
+use crate::errno::{Errno, int};
 use crate::objects::DomainObject;
 use crate::registry::Held;
 use crate::types::{
@@ -33,7 +33,7 @@ pub unsafe extern "C" fn ufutex_wake(
     bitset: u32,
     flags: u32,
 ) -> c_int {
-    let wake = || {
+    int(|| {
         let held = Held::<DomainObject>::new(domain)?;
         let bitset = NonZeroU32::new(bitset).ok_or(Errno::INVALID)?;
         if is_own(&held, address, flags) {
@@ -41,8 +41,7 @@ pub unsafe extern "C" fn ufutex_wake(
         }
         let word = Word::new(&held, address, flags, Access::Read)?;
         Ok(held.domain.try_wake_bitset(word, many(count), bitset)?)
-    };
-    wake().int()
+    })
 }
 
 /// Changes the word of 32 bits at second, wakes up to count waiters of first, and, if the comparison holds for the old
@@ -63,7 +62,7 @@ pub unsafe extern "C" fn ufutex_wake_op(
     operation: *const ufutex_operation,
     flags: u32,
 ) -> c_int {
-    let wake = || {
+    int(|| {
         let held = Held::<DomainObject>::new(domain)?;
         if operation.is_null() || !operation.is_aligned() {
             return Err(Errno::INVALID);
@@ -73,8 +72,7 @@ pub unsafe extern "C" fn ufutex_wake_op(
         let first = Word::new(&held, first, flags, Access::Read)?;
         let second = Word::new(&held, second, flags, Access::Write)?;
         Ok(held.domain.wake_op(first, many(count), second, op, many(second_count))?)
-    };
-    wake().int()
+    })
 }
 
 fn decoded(said: ufutex_operation) -> Result<WakeOp, Errno> {
@@ -97,5 +95,3 @@ fn decoded(said: ufutex_operation) -> Result<WakeOp, Errno> {
     };
     Ok(WakeOp { modify: modify(said.argument), compare: compare(said.operand) })
 }
-
-export!(ufutex_wake, ufutex_wake_op);

@@ -23,6 +23,14 @@
         }                                                                                                       \
     } while (0)
 
+// A struct that was `initial` and is changed in this way is refused.
+#define REFUSED(value, change, call) \
+    do {                             \
+        value = initial;             \
+        change;                      \
+        CHECK(call, -EINVAL);        \
+    } while (0)
+
 #define AT(pointer) ((uint64_t)(uintptr_t)(pointer))
 #define MS 1000000ull
 

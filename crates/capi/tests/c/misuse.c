@@ -260,13 +260,10 @@ static void structs_are_looked_at(void)
         ufutex_config initial = UFUTEX_CONFIG_INIT;
         BAD_SIZES_BELOW(ufutex_config, offsetof(ufutex_config, max_table_bytes), c, ufutex_system_new(c, &made_system));
         UNKNOWN_FIELDS(ufutex_config, c, ufutex_system_new(c, &made_system));
-        ufutex_config config = initial;
-        config.flags = 2;
-        CHECK(ufutex_system_new(&config, &made_system), -EINVAL);
-        config = initial, config.reserved = 1;
-        CHECK(ufutex_system_new(&config, &made_system), -EINVAL);
-        config = initial, config.global_slots = 3;
-        CHECK(ufutex_system_new(&config, &made_system), -EINVAL);
+        ufutex_config config;
+        REFUSED(config, config.flags = 2, ufutex_system_new(&config, &made_system));
+        REFUSED(config, config.reserved = 1, ufutex_system_new(&config, &made_system));
+        REFUSED(config, config.global_slots = 3, ufutex_system_new(&config, &made_system));
         CHECK(ufutex_system_new((ufutex_config *)(uintptr_t)(AT(&config) + 1), &made_system), -EINVAL);
     }
     {
@@ -279,33 +276,23 @@ static void structs_are_looked_at(void)
         config.topology = &topology;
         topology.current_node = NULL;
         CHECK(ufutex_system_new(&config, &made_system), -EINVAL);
-        topology = initial, topology.nodes = 0;
-        CHECK(ufutex_system_new(&config, &made_system), -EINVAL);
-        topology = initial, topology.nodes = 1025;
-        CHECK(ufutex_system_new(&config, &made_system), -EINVAL);
-        topology = initial, topology.nodes = UINT32_MAX;
-        CHECK(ufutex_system_new(&config, &made_system), -EINVAL);
-        topology = initial, topology.reserved = 1;
-        CHECK(ufutex_system_new(&config, &made_system), -EINVAL);
-        topology = initial, topology.free = free_on_node; // without allocate
-        CHECK(ufutex_system_new(&config, &made_system), -EINVAL);
-        topology = initial, topology.has_node = no_node;
-        CHECK(ufutex_system_new(&config, &made_system), -EINVAL);
-        topology = initial, config.global_slots = 1 << 23; // too many for two nodes
-        CHECK(ufutex_system_new(&config, &made_system), -EINVAL);
+        REFUSED(topology, topology.nodes = 0, ufutex_system_new(&config, &made_system));
+        REFUSED(topology, topology.nodes = 1025, ufutex_system_new(&config, &made_system));
+        REFUSED(topology, topology.nodes = UINT32_MAX, ufutex_system_new(&config, &made_system));
+        REFUSED(topology, topology.reserved = 1, ufutex_system_new(&config, &made_system));
+        REFUSED(topology, topology.free = free_on_node, ufutex_system_new(&config, &made_system)); // without allocate
+        REFUSED(topology, topology.has_node = no_node, ufutex_system_new(&config, &made_system));
+        REFUSED(topology, config.global_slots = 1 << 23, ufutex_system_new(&config, &made_system)); // too many for two nodes
     }
     {
         ufutex_options initial = UFUTEX_OPTIONS_INIT;
         BAD_SIZES_BELOW(ufutex_options, offsetof(ufutex_options, max_table_bytes), o, ufutex_domain_new(a_system, o, &made));
         UNKNOWN_FIELDS(ufutex_options, o, ufutex_domain_new(a_system, o, &made));
         UNKNOWN_FIELDS(ufutex_options, o, ufutex_domain_new_beside(domain, o, &made));
-        ufutex_options options = initial;
-        options.policy = 3;
-        CHECK(ufutex_domain_new(a_system, &options, &made), -EINVAL);
-        options = initial, options.flags = 8;
-        CHECK(ufutex_domain_new(a_system, &options, &made), -EINVAL);
-        options = initial, options.slots = 16; // slots need UFUTEX_POLICY_FIXED
-        CHECK(ufutex_domain_new(a_system, &options, &made), -EINVAL);
+        ufutex_options options;
+        REFUSED(options, options.policy = 3, ufutex_domain_new(a_system, &options, &made));
+        REFUSED(options, options.flags = 8, ufutex_domain_new(a_system, &options, &made));
+        REFUSED(options, options.slots = 16, ufutex_domain_new(a_system, &options, &made)); // slots need UFUTEX_POLICY_FIXED
     }
     {
         ufutex_memory initial = UFUTEX_MEMORY_INIT;
@@ -342,15 +329,11 @@ static void structs_are_looked_at(void)
         UNKNOWN_FIELDS(ufutex_wait_options, o, ufutex_wait(domain, AT(&word), 0, UFUTEX_U32, o));
         UNKNOWN_FIELDS(ufutex_wait_options, o, ufutex_lock_pi(domain, task, AT(&word), UFUTEX_U32, o));
         UNKNOWN_FIELDS(ufutex_wait_options, o, ufutex_wait_requeue_pi(domain, task, AT(&word), 0, 0, UFUTEX_U32, o));
-        ufutex_wait_options options = initial;
-        options.bitset = 0;
-        CHECK(ufutex_wait(domain, AT(&word), 0, UFUTEX_U32, &options), -EINVAL);
-        options = initial, options.priority = 100;
-        CHECK(ufutex_wait(domain, AT(&word), 0, UFUTEX_U32, &options), -EINVAL);
-        options = initial, options.timeout = 4;
-        CHECK(ufutex_wait(domain, AT(&word), 0, UFUTEX_U32, &options), -EINVAL);
-        options = initial, options.reserved = 1;
-        CHECK(ufutex_wait(domain, AT(&word), 0, UFUTEX_U32, &options), -EINVAL);
+        ufutex_wait_options options;
+        REFUSED(options, options.bitset = 0, ufutex_wait(domain, AT(&word), 0, UFUTEX_U32, &options));
+        REFUSED(options, options.priority = 100, ufutex_wait(domain, AT(&word), 0, UFUTEX_U32, &options));
+        REFUSED(options, options.timeout = 4, ufutex_wait(domain, AT(&word), 0, UFUTEX_U32, &options));
+        REFUSED(options, options.reserved = 1, ufutex_wait(domain, AT(&word), 0, UFUTEX_U32, &options));
     }
     {
         ufutex_counters initial = UFUTEX_COUNTERS_INIT;

@@ -666,22 +666,17 @@ static void bad_options(ufutex_system *system)
 {
     ufutex_timers *made = NULL;
     static const ufutex_timers_options initial = UFUTEX_TIMERS_OPTIONS_INIT;
-    ufutex_timers_options options = initial;
-    options.size = sizeof options - 1;
-    CHECK(ufutex_timers_new(system, &options, &made), -EINVAL);
+    ufutex_timers_options options;
+    REFUSED(options, options.size = sizeof options - 1, ufutex_timers_new(system, &options, &made));
     options = initial, options.size = SIZE_MAX;
     CHECK(ufutex_timers_new(system, &options, &made), -E2BIG);
-    options = initial, options.delivery = 4;
-    CHECK(ufutex_timers_new(system, &options, &made), -EINVAL);
-    options = initial, options.delivery = UFUTEX_DELIVER_CALL; // expired is missing
-    CHECK(ufutex_timers_new(system, &options, &made), -EINVAL);
+    REFUSED(options, options.delivery = 4, ufutex_timers_new(system, &options, &made));
+    REFUSED(options, options.delivery = UFUTEX_DELIVER_CALL, ufutex_timers_new(system, &options, &made)); // expired is missing
     static const int32_t ids[] = {-1, INT32_MIN, 2, 100};
     for (int i = 0; i < 4; i++) {
-        options = initial, options.max_id = ids[i];
-        CHECK(ufutex_timers_new(system, &options, &made), -EINVAL);
+        REFUSED(options, options.max_id = ids[i], ufutex_timers_new(system, &options, &made));
     }
-    options = initial, options.flags = 2;
-    CHECK(ufutex_timers_new(system, &options, &made), -EINVAL);
+    REFUSED(options, options.flags = 2, ufutex_timers_new(system, &options, &made));
     CHECK(ufutex_timers_new(system, ODD, &made), -EINVAL);
     CHECK(ufutex_timers_new(system, NULL, NULL), -EINVAL);
     CHECK(ufutex_timers_new(system, NULL, ODD), -EINVAL);
@@ -777,24 +772,19 @@ static void bad_configurations(void)
     given.reserved = 0, given.size--;
     CHECK(ufutex_system_new(&config, &made), -EINVAL);
     config.timer_clocks = NULL, config.driver_thread = &thread;
-#define REFUSED(change)                                    \
-    do {                                                   \
-        thread = initial;                                  \
-        change;                                            \
-        CHECK(ufutex_system_new(&config, &made), -EINVAL); \
-    } while (0)
-    REFUSED(thread.size = 0);
-    REFUSED(thread.flags = 2);
-    REFUSED(thread.realtime = 100);
-    REFUSED(thread.nice = 20);
-    REFUSED(thread.nice = -21);
-    REFUSED(thread.reserved = 1);
-    REFUSED(thread.cpu_count = 1);
-    REFUSED(thread.cpus = cpus);
-    REFUSED((thread.cpus = cpus, thread.cpu_count = 2));
-    REFUSED((thread.cpus = cpus, thread.cpu_count = SIZE_MAX));
-    REFUSED((thread.cpus = ODD, thread.cpu_count = 1));
-    REFUSED((thread.cpus = cpus, thread.cpu_count = 1, thread.flags = UFUTEX_STARTERS_CPUS));
+#define REFUSED_THREAD(change) REFUSED(thread, change, ufutex_system_new(&config, &made))
+    REFUSED_THREAD(thread.size = 0);
+    REFUSED_THREAD(thread.flags = 2);
+    REFUSED_THREAD(thread.realtime = 100);
+    REFUSED_THREAD(thread.nice = 20);
+    REFUSED_THREAD(thread.nice = -21);
+    REFUSED_THREAD(thread.reserved = 1);
+    REFUSED_THREAD(thread.cpu_count = 1);
+    REFUSED_THREAD(thread.cpus = cpus);
+    REFUSED_THREAD((thread.cpus = cpus, thread.cpu_count = 2));
+    REFUSED_THREAD((thread.cpus = cpus, thread.cpu_count = SIZE_MAX));
+    REFUSED_THREAD((thread.cpus = ODD, thread.cpu_count = 1));
+    REFUSED_THREAD((thread.cpus = cpus, thread.cpu_count = 1, thread.flags = UFUTEX_STARTERS_CPUS));
 }
 
 // The nice value of the thread that is not this one, or 99 if there is none.

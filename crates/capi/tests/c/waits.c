@@ -165,6 +165,18 @@ static void *waitv_thread(void *argument)
     return (void *)(intptr_t)ufutex_waitv(domain, wait->words, 3, wait->options);
 }
 
+// An interrupt that is cleared at once ends the wait that is under way, which waits for this number of words.
+static void cleared_interrupts_end_waits(ufutex_task *task, void *(*waits)(void *), void *wait, uint64_t words)
+{
+    for (int round = 0; round < 100; round++) {
+        pthread_t thread = start(waits, wait);
+        until_waiting(domain, words);
+        CHECK(ufutex_task_interrupt(task), 0);
+        CHECK(ufutex_task_clear_interrupt(task), 0);
+        CHECK(result_of(thread), -EINTR);
+    }
+}
+
 static void wait_for_several_says_which_was_woken(void)
 {
     uint8_t a = 1;
@@ -192,14 +204,7 @@ static void wait_for_several_says_which_was_woken(void)
     CHECK(result_of(thread), -EINTR);
     CHECK(ufutex_waitv(domain, wait.words, 3, &options), -EINTR);
     CHECK(ufutex_task_clear_interrupt(task), 0);
-    // An interrupt that is cleared at once ends the wait that is under way.
-    for (int round = 0; round < 100; round++) {
-        thread = start(waitv_thread, &wait);
-        until_waiting(domain, 3);
-        CHECK(ufutex_task_interrupt(task), 0);
-        CHECK(ufutex_task_clear_interrupt(task), 0);
-        CHECK(result_of(thread), -EINTR);
-    }
+    cleared_interrupts_end_waits(task, waitv_thread, &wait, 3);
     options.timeout = UFUTEX_AFTER;
     options.nanoseconds = 1;
     CHECK(ufutex_waitv(domain, wait.words, 3, &options), -ETIMEDOUT);
@@ -221,13 +226,7 @@ static void interrupt_ends_a_wait_and_the_next(void)
     CHECK(result_of(thread), -EINTR);
     CHECK(ufutex_wait(domain, AT(&word), 0, UFUTEX_U32, &options), -EINTR);
     CHECK(ufutex_task_clear_interrupt(task), 0);
-    for (int round = 0; round < 100; round++) {
-        thread = start(wait_thread, &wait);
-        until_waiting(domain, 1);
-        CHECK(ufutex_task_interrupt(task), 0);
-        CHECK(ufutex_task_clear_interrupt(task), 0);
-        CHECK(result_of(thread), -EINTR);
-    }
+    cleared_interrupts_end_waits(task, wait_thread, &wait, 1);
     options.timeout = UFUTEX_AFTER;
     options.nanoseconds = 1;
     CHECK(ufutex_wait(domain, AT(&word), 0, UFUTEX_U32, &options), -ETIMEDOUT);

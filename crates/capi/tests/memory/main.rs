@@ -8,7 +8,6 @@
 mod allocator;
 
 use std::ffi::{c_int, c_void};
-use std::mem::{size_of, zeroed};
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -50,16 +49,6 @@ fn address(word: &AtomicU32) -> u64 {
     std::ptr::from_ref(word).expose_provenance() as u64
 }
 
-/// A struct with its size and otherwise zeroes.
-fn options<T>() -> T {
-    // SAFETY: all structs of the interface may be zero, and begin with their size.
-    unsafe {
-        let mut options: T = zeroed();
-        (&raw mut options).cast::<usize>().write(size_of::<T>());
-        options
-    }
-}
-
 static NOW: AtomicU64 = AtomicU64::new(1);
 
 unsafe extern "C" fn now(_: *mut c_void, _: u32) -> u64 {
@@ -89,23 +78,23 @@ unsafe extern "C" fn unpark(_: *mut c_void, _: *mut c_void) {}
 
 /// A system with an embedder's nodes, clocks, scheduler and CPUs of the driver's thread.
 fn system(memory: &mut Memory) -> *mut ufutex_system {
-    let nodes = ufutex_topology { nodes: 2, current_node: Some(node), ..options() };
-    let clocks = ufutex_timer_clocks { now: Some(now), ..options() };
+    let nodes = ufutex_topology { nodes: 2, current_node: Some(node), ..Default::default() };
+    let clocks = ufutex_timer_clocks { now: Some(now), ..Default::default() };
     let cpus = [0, 1, 8191];
-    let thread = ufutex_driver_thread { cpus: cpus.as_ptr(), cpu_count: cpus.len(), ..options() };
+    let thread = ufutex_driver_thread { cpus: cpus.as_ptr(), cpu_count: cpus.len(), ..Default::default() };
     let config = ufutex_config {
         set_priority: Some(set_priority),
         topology: &raw const nodes,
         timer_clocks: &raw const clocks,
         driver_thread: &raw const thread,
-        ..options()
+        ..Default::default()
     };
     // SAFETY: all structs are valid during the call.
     made(memory, |system| unsafe { ufutex_system_new(&raw const config, system) })
 }
 
 fn domain(memory: &mut Memory, system: *mut ufutex_system) -> *mut ufutex_domain {
-    let options = ufutex_options { flags: UFUTEX_COUNT_OPERATIONS | UFUTEX_NEW_PID_NAMESPACE, ..options() };
+    let options = ufutex_options { flags: UFUTEX_COUNT_OPERATIONS | UFUTEX_NEW_PID_NAMESPACE, ..Default::default() };
     // SAFETY: the struct is valid during the call.
     made(memory, |domain| unsafe { ufutex_domain_new(system, &raw const options, domain) })
 }
@@ -137,13 +126,21 @@ fn first_calls_fail_at(n: usize) -> ! {
     let system = system(&mut memory);
     let domain = domain(&mut memory, system);
     free(&mut memory, system, domain);
-    std::process::exit(if memory.has_just_failed() { 0 } else { NONE_FAILED })
+    std::process::exit(if memory.has_failed() { 0 } else { NONE_FAILED })
 }
 
-fn systems() -> usize {
+/// Runs a scenario with a domain and a word.
+fn in_a_domain(scenario: impl Fn(&mut Memory, *mut ufutex_domain, &AtomicU32)) -> usize {
     for_every_failure(|memory| {
         let system = system(memory);
         let domain = domain(memory, system);
+        scenario(memory, domain, &AtomicU32::new(0));
+        free(memory, system, domain);
+    })
+}
+
+fn systems() -> usize {
+    in_a_domain(|memory, domain, _| {
         // SAFETY: valid handles.
         unsafe {
             let beside = made(memory, |beside| ufutex_domain_new_beside(domain, null(), beside));
@@ -153,13 +150,17 @@ fn systems() -> usize {
             returns(memory, 0, || ufutex_domain_who_waits(domain, null_mut(), size_of::<ufutex_waited_word>(), 0));
             assert_eq!(ufutex_domain_free(beside), 0);
         }
-        free(memory, system, domain);
     })
 }
 
 /// A wait that times out, in the ways of `flags`.
 fn times_out(memory: &mut Memory, domain: *mut ufutex_domain, word: &AtomicU32) {
-    let soon = ufutex_wait_options { timeout: UFUTEX_AFTER, nanoseconds: 1000, bitset: UFUTEX_BITSET_ANY, ..options() };
+    let soon = ufutex_wait_options {
+        timeout: UFUTEX_AFTER,
+        nanoseconds: 1000,
+        bitset: UFUTEX_BITSET_ANY,
+        ..Default::default()
+    };
     let timed_out = i64::from(-libc::ETIMEDOUT);
     let words: Vec<_> = (0..20)
         .map(|_| ufutex_waitv_word { expected: 0, address: address(word), flags: UFUTEX_U32, reserved: 0 })
@@ -175,19 +176,15 @@ fn times_out(memory: &mut Memory, domain: *mut ufutex_domain, word: &AtomicU32) 
 }
 
 fn waits() -> usize {
-    for_every_failure(|memory| {
-        let (system, word) = (system(memory), AtomicU32::new(0));
-        let domain = domain(memory, system);
-        times_out(memory, domain, &word);
-        free(memory, system, domain);
-    })
+    in_a_domain(times_out)
 }
 
 fn waits_with_a_parker() -> usize {
     for_every_failure(|memory| {
         let (system, word) = (system(memory), AtomicU32::new(0));
-        let parker = ufutex_parker { current: Some(current), park: Some(park), unpark: Some(unpark), ..options() };
-        let options = ufutex_options { parker: &raw const parker, ..options() };
+        let parker =
+            ufutex_parker { current: Some(current), park: Some(park), unpark: Some(unpark), ..Default::default() };
+        let options = ufutex_options { parker: &raw const parker, ..Default::default() };
         // SAFETY: the struct is valid during the call.
         let domain = made(memory, |domain| unsafe { ufutex_domain_new(system, &raw const options, domain) });
         times_out(memory, domain, &word);
@@ -196,9 +193,7 @@ fn waits_with_a_parker() -> usize {
 }
 
 fn waiters() -> usize {
-    for_every_failure(|memory| {
-        let (system, word) = (system(memory), AtomicU32::new(0));
-        let domain = domain(memory, system);
+    in_a_domain(|memory, domain, word| {
         let in_progress = -i64::from(libc::EINPROGRESS);
         // SAFETY: valid handles, words and functions.
         unsafe {
@@ -206,42 +201,38 @@ fn waiters() -> usize {
                 .map(|_| {
                     made_as(memory, in_progress, |waiter| {
                         let call: ufutex_callback = Some(woken);
-                        ufutex_prepare_wait(domain, address(&word), 0, UFUTEX_U32, null(), call, null_mut(), waiter)
+                        ufutex_prepare_wait(domain, address(word), 0, UFUTEX_U32, null(), call, null_mut(), waiter)
                     })
                 })
                 .collect();
-            returns(memory, 39, || ufutex_wake(domain, address(&word), 39, UFUTEX_BITSET_ANY, UFUTEX_U32));
+            returns(memory, 39, || ufutex_wake(domain, address(word), 39, UFUTEX_BITSET_ANY, UFUTEX_U32));
             let (last, woken) = waiters.split_last().expect("there are 40");
             for &waiter in woken {
                 assert_eq!(memory.during(|| ufutex_waiter_finish(waiter)), 0);
             }
             assert_eq!(memory.during(|| ufutex_waiter_free(*last)), 0);
-            assert_eq!(ufutex_wake(domain, address(&word), 1, UFUTEX_BITSET_ANY, UFUTEX_U32), 0);
+            assert_eq!(ufutex_wake(domain, address(word), 1, UFUTEX_BITSET_ANY, UFUTEX_U32), 0);
         }
-        free(memory, system, domain);
     })
 }
 
 fn locks() -> usize {
-    for_every_failure(|memory| {
-        let (system, word) = (system(memory), AtomicU32::new(0));
-        let domain = domain(memory, system);
+    in_a_domain(|memory, domain, word| {
         let in_progress = -i64::from(libc::EINPROGRESS);
         // SAFETY: valid handles, words and functions.
         unsafe {
             let [first, second] = [1, 2].map(|tid| made(memory, |task| ufutex_task_new(domain, tid, 0, task)));
-            returns(memory, 0, || ufutex_lock_pi(domain, first, address(&word), UFUTEX_U32, null()));
+            returns(memory, 0, || ufutex_lock_pi(domain, first, address(word), UFUTEX_U32, null()));
             returns(memory, 0, || ufutex_task_set_priority(second, 7));
             let waiter = made_as(memory, in_progress, |waiter| {
                 let call: ufutex_callback = Some(woken);
-                ufutex_prepare_lock_pi(domain, second, address(&word), UFUTEX_U32, null(), call, null_mut(), waiter)
+                ufutex_prepare_lock_pi(domain, second, address(word), UFUTEX_U32, null(), call, null_mut(), waiter)
             });
-            assert_eq!(memory.during(|| ufutex_unlock_pi(domain, first, address(&word), UFUTEX_U32)), 0);
+            assert_eq!(memory.during(|| ufutex_unlock_pi(domain, first, address(word), UFUTEX_U32)), 0);
             assert_eq!(memory.during(|| ufutex_waiter_finish(waiter)), 0);
-            assert_eq!(memory.during(|| ufutex_unlock_pi(domain, second, address(&word), UFUTEX_U32)), 0);
+            assert_eq!(memory.during(|| ufutex_unlock_pi(domain, second, address(word), UFUTEX_U32)), 0);
             assert_eq!(memory.during(|| (ufutex_task_free(first), ufutex_task_free(second))), (0, 0));
         }
-        free(memory, system, domain);
     })
 }
 
@@ -249,7 +240,8 @@ fn timers() -> usize {
     for_every_failure(|memory| {
         NOW.store(1, Relaxed);
         let system = system(memory);
-        let call = ufutex_timers_options { delivery: UFUTEX_DELIVER_CALL, expired: Some(expired), ..options() };
+        let call =
+            ufutex_timers_options { delivery: UFUTEX_DELIVER_CALL, expired: Some(expired), ..Default::default() };
         let soon = ufutex_itimerspec {
             interval: ufutex_timespec { seconds: 0, nanoseconds: 0 },
             value: ufutex_timespec { seconds: 1, nanoseconds: 0 },
@@ -284,7 +276,7 @@ fn deliveries() -> usize {
         unsafe {
             let system = made(memory, |system| ufutex_system_new(null(), system));
             returns(memory, 0, || ufutex_driver_start(system));
-            let to = |delivery| ufutex_timers_options { delivery, eventfd: file, ..options() };
+            let to = |delivery| ufutex_timers_options { delivery, eventfd: file, ..Default::default() };
             let [signals, files] = [UFUTEX_DELIVER_SIGNALS, UFUTEX_DELIVER_EVENTFD].map(to);
             for delivery in [&raw const signals, &raw const files, null()] {
                 let timers = made(memory, |timers| ufutex_timers_new(system, delivery, timers));

@@ -1,10 +1,11 @@
 //! A thread, which makes random calls with random handles.
 
-use std::ffi::{c_int, c_long};
+use std::ffi::c_long;
 use std::sync::Arc;
 
 use crate::Storm;
 use crate::accounts::Zone;
+use crate::calls::Named;
 use crate::embedder::{self, WORDS};
 use crate::handles::{Entry, Kind};
 use crate::random::Random;
@@ -65,15 +66,8 @@ impl<'s> Caller<'s> {
 
     /// Calls a function with one bad handle and otherwise valid arguments. The result must be as the header says.
     fn call_badly(&mut self) {
-        let kind = self.random.of(&[
-            Kind::System,
-            Kind::Domain,
-            Kind::Domain,
-            Kind::Task,
-            Kind::Task,
-            Kind::Waiter,
-            Kind::Timers,
-        ]);
+        use Kind::{Domain, System, Task, Timers, Waiter};
+        let kind = self.random.of(&[System, Domain, Domain, Task, Task, Waiter, Timers]);
         let (bad, promised) = self.storm.history.bad(kind, &mut self.random);
         let mut handles = self.anchors();
         let (name, answer) = match kind {
@@ -182,15 +176,8 @@ impl<'s> Caller<'s> {
     /// Frees an object that other threads may be using. The library frees it, or refuses because it is in use.
     fn free_something(&mut self) {
         let storm = self.storm;
-        let kind = self.random.of(&[
-            Kind::System,
-            Kind::Domain,
-            Kind::Domain,
-            Kind::Task,
-            Kind::Task,
-            Kind::Task,
-            Kind::Timers,
-        ]);
+        use Kind::{Domain, System, Task, Timers};
+        let kind = self.random.of(&[System, Domain, Domain, Task, Task, Task, Timers]);
         let entry = match kind {
             Kind::System => storm.systems.any(&mut self.random),
             Kind::Domain => storm.domains.any(&mut self.random),
@@ -246,23 +233,23 @@ impl<'s> Caller<'s> {
         }
     }
 
-    /// Stores a new handle in an entry that this thread has reserved. Without an entry, frees the object again.
-    pub fn keep(&mut self, kind: Kind, entry: Option<&Entry>, answer: c_int, handle: u64) {
-        if answer != 0 {
-            if let Some(entry) = entry {
-                entry.put(0);
-            }
-            return;
+    /// Keeps what a call has made in an entry that this thread has reserved. Without an entry, frees the object again.
+    pub fn keep<T>(&mut self, kind: Kind, entry: Option<&Entry>, (name, answer): Named, made: *mut T) -> Named {
+        assert_eq!(answer == 0, !made.is_null(), "seed {}: {name} stores a handle, or an error", self.storm.seed);
+        let handle = made.addr() as u64;
+        if answer == 0 {
+            self.storm.history.made(handle);
         }
-        self.storm.history.made(handle);
         match entry {
             Some(entry) => entry.put(handle),
+            None if answer != 0 => {}
             None => {
                 let (name, answer) = self.free(kind, handle);
                 assert_eq!(answer, 0, "seed {}: {name} of {handle:#x}, which no other thread knows", self.storm.seed);
                 self.storm.history.freed(kind, handle, &mut self.random);
             }
         }
+        (name, answer)
     }
 
     /// Writes a word as a program does: small numbers, and TIDs of owners in the zone with locks.

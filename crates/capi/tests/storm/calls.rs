@@ -1,6 +1,6 @@
 //! Calls of all functions of the interface, with random arguments that are valid except perhaps for the handles.
 
-use std::ffi::{c_int, c_long, c_void};
+use std::ffi::{c_long, c_void};
 use std::mem::size_of;
 use std::ptr;
 use std::sync::atomic::Ordering::SeqCst;
@@ -21,7 +21,8 @@ pub const FLAGS: [u32; 4] = [
     UFUTEX_U32 | 2 << UFUTEX_NODE_SHIFT,
 ];
 
-type Named = (&'static str, c_long);
+/// A function's name and its result.
+pub type Named = (&'static str, c_long);
 
 const NOBODY: ufutex_waited_word =
     ufutex_waited_word { address: 0, object: 0, scope: 0, bitset: 0, threads: 0, tasks: 0, for_lock: 0 };
@@ -60,7 +61,6 @@ impl Caller<'_> {
     fn options(&mut self, task: u64) -> ufutex_wait_options {
         let is_endless = self.random.one_in(64);
         ufutex_wait_options {
-            size: size_of::<ufutex_wait_options>(),
             timeout: if is_endless {
                 UFUTEX_FOREVER
             } else {
@@ -75,8 +75,8 @@ impl Caller<'_> {
             bitset: self.random.of(&[1, 2, 3, u32::MAX]),
             nanoseconds: self.random.of(&[0, 1, 1000, 20_000]),
             priority: self.random.of(&[0, 0, 1, 99]),
-            reserved: 0,
             task: handle(task),
+            ..Default::default()
         }
     }
 
@@ -92,9 +92,7 @@ impl Caller<'_> {
 
     pub fn new_system(&mut self) -> Named {
         let entry = Some(self.storm.systems.any(&mut self.random)).filter(|entry| entry.reserve());
-        // SAFETY: the struct has integers and pointers, which may be zero.
-        let mut config: ufutex_config = unsafe { std::mem::zeroed() };
-        config.size = size_of::<ufutex_config>();
+        let mut config = ufutex_config::default();
         (config.global_slots, config.max_pi_depth) = (self.random.of(&[2, 8]), self.random.of(&[0, 1, 3]));
         (config.max_table_bytes, config.max_domain_table_bytes) =
             (self.random.of(&[0, 1, 4096]), self.random.of(&[0, 1024]));
@@ -111,8 +109,7 @@ impl Caller<'_> {
         // The embedder's nodes may have no memory.
         let is_refused = !config.topology.is_null() && answer == -c_long::from(libc::ENOMEM);
         assert!(answer == 0 || is_refused, "seed {}: {name}", self.storm.seed);
-        self.keep(Kind::System, entry, answer as c_int, number(made));
-        (name, answer)
+        self.keep(Kind::System, entry, (name, answer), made)
     }
 
     pub fn new_domain(&mut self, system: u64) -> Named {
@@ -128,40 +125,32 @@ impl Caller<'_> {
         let (memory, clock, parker) = (embedder::memory(), embedder::clock(), embedder::parker());
         let mut made = ptr::null_mut();
         let options = ufutex_options {
-            size: size_of::<ufutex_options>(),
             policy: self.random.of(&[UFUTEX_POLICY_LOAD, UFUTEX_POLICY_THREADS]),
             flags: self.random.of(&[0, 0, UFUTEX_COUNT_OPERATIONS, UFUTEX_NO_EARLY_RETURN, UFUTEX_NEW_PID_NAMESPACE]),
-            slots: 0,
             max_waiters: self.random.of(&[0, 0, 2]),
             memory: if self.random.one_in(2) { &memory } else { ptr::null() },
             clock: if self.random.one_in(4) { &clock } else { ptr::null() },
             parker: if self.random.one_in(4) { &parker } else { ptr::null() },
             max_table_bytes: self.random.of(&[0, 0, 1, 4096]),
             spin: self.random.of(&[0, 0, 50_000, u64::MAX]),
+            ..Default::default()
         };
         let options = if self.random.one_in(3) { ptr::null() } else { &raw const options };
-        let (name, answer) = make(options, &mut made);
-        assert_eq!(answer == 0, !made.is_null(), "seed {}: {name} stores a handle, or an error", self.storm.seed);
-        self.keep(Kind::Domain, entry, answer as c_int, number(made));
-        (name, answer)
+        let call = make(options, &mut made);
+        self.keep(Kind::Domain, entry, call, made)
     }
 
     pub fn new_task(&mut self, domain: u64) -> Named {
         let entry = Some(self.storm.tasks.any(&mut self.random)).filter(|entry| entry.reserve());
         let (tid, flags) = (self.storm.next_tid(), self.random.of(&[0, 0, 0, UFUTEX_KERNEL_TASK]));
         let mut made = ptr::null_mut();
-        let (name, answer) = call!(ufutex_task_new(handle(domain), tid, flags, &mut made));
-        assert_eq!(answer == 0, !made.is_null(), "seed {}: {name} stores a handle, or an error", self.storm.seed);
-        self.keep(Kind::Task, entry, answer as c_int, number(made));
-        (name, answer)
+        let call = call!(ufutex_task_new(handle(domain), tid, flags, &mut made));
+        self.keep(Kind::Task, entry, call, made)
     }
 
     pub fn call_system(&mut self, Handles { system, .. }: Handles) -> Named {
         let mut words = [NOBODY; 3];
-        // SAFETY: the struct has only integers, which may be zero.
-        let mut counters: ufutex_system_counters = unsafe { std::mem::zeroed() };
-        counters.size = size_of::<ufutex_system_counters>();
-        let mut at = 0;
+        let (mut counters, mut at) = (ufutex_system_counters::default(), 0);
         match self.random.below(9) {
             0 => call!(ufutex_system_nodes(handle(system))),
             1 => call!(ufutex_system_has_node(handle(system), self.random.of(&[0, 1, 2, u32::MAX]))),
@@ -181,11 +170,8 @@ impl Caller<'_> {
 
     pub fn new_timers(&mut self, system: u64) -> Named {
         let entry = Some(self.storm.timers.any(&mut self.random)).filter(|entry| entry.reserve());
-        // SAFETY: the struct has integers and pointers, which may be zero.
-        let mut options: ufutex_timers_options = unsafe { std::mem::zeroed() };
-        options.size = size_of::<ufutex_timers_options>();
-        options.max_timers = self.random.of(&[0, 1, 8]);
-        options.max_id = self.random.of(&[0, 0, 7]);
+        let (max_timers, max_id) = (self.random.of(&[0, 1, 8]), self.random.of(&[0, 0, 7]));
+        let mut options = ufutex_timers_options { max_timers, max_id, ..Default::default() };
         if let Some(entry) = entry.filter(|_| self.random.one_in(2)) {
             options.delivery = UFUTEX_DELIVER_CALL;
             options.context = ptr::from_ref(entry).cast_mut().cast();
@@ -194,13 +180,11 @@ impl Caller<'_> {
         }
         let options = if options.delivery == 0 && self.random.one_in(2) { ptr::null() } else { &raw const options };
         let mut made = ptr::null_mut();
-        let (name, answer) = call!(ufutex_timers_new(handle(system), options, &mut made));
-        assert_eq!(answer == 0, !made.is_null(), "seed {}: {name} stores a handle, or an error", self.storm.seed);
-        if let Some(entry) = entry.filter(|_| answer != 0) {
+        let call = call!(ufutex_timers_new(handle(system), options, &mut made));
+        if let Some(entry) = entry.filter(|_| call.1 != 0) {
             entry.is_armed.store(false, SeqCst);
         }
-        self.keep(Kind::Timers, entry, answer as c_int, number(made));
-        (name, answer)
+        self.keep(Kind::Timers, entry, call, made)
     }
 
     /// Functions of timers.
@@ -264,13 +248,10 @@ impl Caller<'_> {
         let priority = self.random.of(&[0, 0, 1, 50, 99]);
         let head = self.random.of(&[0, embedder::robust_list()]);
         let mut restart = ufutex_restart {
-            size: size_of::<ufutex_restart>(),
-            address: 0,
-            expected: 0,
             bitset: self.random.of(&[0, 1]),
             timeout: self.random.of(&[0, 1, 2, 3]),
             is_private: self.random.of(&[0, 1, 2]),
-            nanoseconds: 0,
+            ..Default::default()
         };
         match self.random.below(8) {
             6 => call!(ufutex_task_restart(handle(task), &raw mut restart)),
@@ -299,12 +280,7 @@ impl Caller<'_> {
                 let (op, slots) = (self.random.of(&[1, 2, 3, 9]), self.random.of(&[0, 2, 8, 8]));
                 call!(ufutex_prctl_futex_hash(handle(domain), op, slots, self.random.of(&[0, 0, 0, 1])))
             }
-            4 => {
-                // SAFETY: the struct has only integers, which may be zero.
-                let mut counters: ufutex_counters = unsafe { std::mem::zeroed() };
-                counters.size = size_of::<ufutex_counters>();
-                call!(ufutex_domain_get_counters(handle(domain), &mut counters))
-            }
+            4 => call!(ufutex_domain_get_counters(handle(domain), &mut Default::default())),
             5 => {
                 let mut words = [NOBODY; 3];
                 let size = size_of::<ufutex_waited_word>();

@@ -155,16 +155,11 @@ unsafe extern "C" fn scope(_: *mut c_void, address: u64, _: u32, object: *mut u6
 /// Memory functions that may fail at each access.
 pub fn memory() -> ufutex_memory {
     ufutex_memory {
-        size: size_of::<ufutex_memory>(),
-        context: std::ptr::null_mut(),
         load: Some(load),
         compare_exchange: Some(compare_exchange),
         fault_in: Some(fault_in),
-        read: None,
         scope: Some(scope),
-        access_ok: None,
-        write: None,
-        policy_node: None,
+        ..Default::default()
     }
 }
 
@@ -174,7 +169,7 @@ unsafe extern "C" fn now(_: *mut c_void, _clock: u32) -> u64 {
 }
 
 pub fn clock() -> ufutex_clock {
-    ufutex_clock { size: size_of::<ufutex_clock>(), context: std::ptr::null_mut(), now: Some(now) }
+    ufutex_clock { now: Some(now), ..Default::default() }
 }
 
 unsafe extern "C" fn current_node(_: *mut c_void) -> u32 {
@@ -199,28 +194,17 @@ unsafe extern "C" fn free(_: *mut c_void, memory: *mut c_void, bytes: usize) {
 /// Two nodes, with memory that runs out now and then.
 pub fn topology() -> ufutex_topology {
     ufutex_topology {
-        size: size_of::<ufutex_topology>(),
-        context: std::ptr::null_mut(),
         nodes: 2,
-        reserved: 0,
-        has_node: None,
         current_node: Some(current_node),
         allocate: Some(allocate),
         free: Some(free),
+        ..Default::default()
     }
 }
 
 /// Clocks of timers, which the storm's threads drive.
 pub fn timer_clocks() -> ufutex_timer_clocks {
-    ufutex_timer_clocks {
-        size: size_of::<ufutex_timer_clocks>(),
-        context: std::ptr::null_mut(),
-        now: Some(now),
-        cpu_time: None,
-        changed: None,
-        cpus: 0,
-        reserved: 0,
-    }
+    ufutex_timer_clocks { now: Some(now), ..Default::default() }
 }
 
 thread_local! {
@@ -254,11 +238,5 @@ unsafe extern "C" fn unpark(_: *mut c_void, thread: *mut c_void) {
 }
 
 pub fn parker() -> ufutex_parker {
-    ufutex_parker {
-        size: size_of::<ufutex_parker>(),
-        context: std::ptr::null_mut(),
-        current: Some(current),
-        park: Some(park),
-        unpark: Some(unpark),
-    }
+    ufutex_parker { current: Some(current), park: Some(park), unpark: Some(unpark), ..Default::default() }
 }

@@ -26,24 +26,15 @@ impl Caller<'_> {
         let (mut made_system, mut made_domain, mut made_timers) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
         let args = [0; 6];
         let call = self.random.below(7);
-        let known = [
-            size_of::<ufutex_config>(),
-            size_of::<ufutex_options>(),
-            size_of::<ufutex_wait_options>(),
-            size_of::<ufutex_memory>(),
-            size_of::<ufutex_counters>(),
-            size_of::<ufutex_system_counters>(),
-            size_of::<ufutex_timers_options>(),
-        ][call];
-        // The sizes in the first version.
-        let first = [
-            offset_of!(ufutex_config, max_table_bytes),
-            offset_of!(ufutex_options, max_table_bytes),
-            known,
-            offset_of!(ufutex_memory, write),
-            offset_of!(ufutex_counters, refused_tables),
-            offset_of!(ufutex_system_counters, table_bytes),
-            known,
+        // The size of the call's struct, and its size in the first version.
+        let (known, first) = [
+            (size_of::<ufutex_config>(), offset_of!(ufutex_config, max_table_bytes)),
+            (size_of::<ufutex_options>(), offset_of!(ufutex_options, max_table_bytes)),
+            (size_of::<ufutex_wait_options>(), size_of::<ufutex_wait_options>()),
+            (size_of::<ufutex_memory>(), offset_of!(ufutex_memory, write)),
+            (size_of::<ufutex_counters>(), offset_of!(ufutex_counters, refused_tables)),
+            (size_of::<ufutex_system_counters>(), offset_of!(ufutex_system_counters, table_bytes)),
+            (size_of::<ufutex_timers_options>(), size_of::<ufutex_timers_options>()),
         ][call];
         let is_filled_in = call == 4 || call == 5;
         let mut room = Room([0; 513]);
