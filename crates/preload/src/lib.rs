@@ -1,5 +1,5 @@
 //! The library that `ufutex run` loads into a program: it takes the program's private futex calls and gives them to the
-//! engine. docs/MAP.md has a line for each file.
+//! engine. `grep -rm1 '^//!' crates/preload/src` prints a line for each file.
 //!
 //! Words that several files use:
 //!

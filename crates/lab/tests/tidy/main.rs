@@ -1,13 +1,13 @@
-//! The repository's rules: imports, labels of memory orderings, statics, lengths of functions, the map, promises and
-//! their tests, dependencies.
+//! The repository's rules: imports, labels of memory orderings, statics, lengths of functions, how files begin, promises
+//! and their tests, dependencies.
 //!
 //! Each rule is a function from source text to findings, so that its test can pass a violation.
 
+mod beginnings;
 mod commands;
 mod dependencies;
 mod engine;
 mod lengths;
-mod map;
 mod orderings;
 mod promises;
 mod rooms;
@@ -57,8 +57,11 @@ fn orderings_have_labels_that_are_argued() {
 }
 
 #[test]
-fn map_says_what_each_file_does() {
-    assert_none(map::findings());
+fn each_file_begins_with_what_it_does() {
+    let (all, manifests) = (files("crates"), source::manifests());
+    assert!(all.len() > 1000, "sources are not where they were");
+    let of_manifests = manifests.iter().filter_map(beginnings::finding_in_manifest);
+    assert_none(all.iter().filter_map(beginnings::finding).chain(of_manifests).collect());
 }
 
 #[test]

@@ -127,11 +127,11 @@ fn run(arguments: &Arguments, mutants: &[Mutant], selected: &[usize], tests: &[T
 }
 
 fn finish(root: &Path, work: &Path, mutants: &[Mutant], results: &Path) -> ExitCode {
-    let list = fs::read_to_string(root.join("crates/models/mutants/LIVED.md")).unwrap_or_default();
+    let list = fs::read_to_string(root.join(report::LIVED)).expect("the list can be read");
     let explained = report::explanations(&list);
     let summary = report::summary(mutants, &verdicts(results), &explained);
     let _ = fs::write(work.join("summary.md"), &summary.text);
     println!("\n{}", summary.text);
-    report::stale(&explained, mutants).iter().for_each(|stale| println!("LIVED.md: {stale}"));
+    report::stale(&explained, mutants).iter().for_each(|stale| println!("{}: {stale}", report::LIVED));
     if summary.is_bad { ExitCode::from(BAD) } else { ExitCode::SUCCESS }
 }

@@ -9,21 +9,24 @@ use crate::mutant::{Kind, Mutant};
 /// At most this many of a hundred mutants may live unexplained.
 const MOST_UNEXPLAINED: usize = 2;
 
-/// The reasons in LIVED.md, by the mutant's ID. An entry is a line `- ID` and its reason in the indented lines below.
+/// The list of mutants that may live, below the checkout's root. Its head says what its lines are.
+pub const LIVED: &str = "crates/models/mutants/lived.txt";
+
+/// The reasons in such a list, by the mutant's ID.
 pub fn explanations(text: &str) -> BTreeMap<String, String> {
-    let mut all: BTreeMap<String, String> = BTreeMap::new();
-    let mut current: Option<String> = None;
-    for line in text.lines() {
-        if let Some(id) = line.strip_prefix("- ") {
-            current = Some(id.trim().to_string());
-            all.insert(id.trim().to_string(), String::new());
-        } else if let (Some(id), Some(reason)) = (&current, line.strip_prefix("  ")) {
-            let entry = all.entry(id.clone()).or_default();
-            let space = if entry.is_empty() { "" } else { " " };
-            let _ = write!(entry, "{space}{}", reason.trim());
-        } else {
-            current = None;
+    let mut all = BTreeMap::new();
+    let (mut ids, mut reason) = (Vec::new(), Vec::new());
+    for line in text.lines().filter(|line| !line.starts_with('#')).chain([""]) {
+        if let Some(part) = line.strip_prefix("    ") {
+            assert!(!ids.is_empty(), "a reason without a mutant: {part}");
+            reason.push(part);
+            continue;
         }
+        if line.is_empty() || !reason.is_empty() {
+            all.extend(ids.drain(..).map(|id| (id, reason.join(" "))));
+            reason.clear();
+        }
+        ids.extend((!line.is_empty()).then(|| line.to_string()));
     }
     all
 }
@@ -98,6 +101,7 @@ fn row(text: &mut String, name: &str, mutants: usize, run: &[&Verdict], explaine
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine;
 
     fn mutant(id: &str) -> Mutant {
         let (file, before, after) = (String::new(), String::new(), String::new());
@@ -109,12 +113,29 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_items_with_a_reason_below() {
-        let list = "# Title\ntext - no\n\n- one `a`\n  is only\n  a hint\n- two\n\n  no reason\n";
+    fn a_reason_is_that_of_all_mutants_above_it() {
+        let list =
+            "# Head\n\none `a`\n# not this\nanother\n    is only\n    a hint\nthree\n    is late\n\ntwo\n\n# End\n";
         let explained = explanations(list);
-        assert_eq!(explained["one `a`"], "is only a hint");
-        let all = [mutant("one `a`")];
+        assert_eq!((&*explained["one `a`"], &*explained["another"]), ("is only a hint", "is only a hint"));
+        assert_eq!(explained["three"], "is late");
+        let all = ["one `a`", "another", "three"].map(mutant);
         assert_eq!(stale(&explained, &all), ["no such mutant: two", "no reason: two"]);
+    }
+
+    #[test]
+    #[should_panic = "a reason without a mutant: is lost"]
+    fn a_reason_below_an_empty_line_is_an_error() {
+        explanations("one\n\n    is lost\n");
+    }
+
+    #[test]
+    fn mutants_that_may_live_are_there_and_have_reasons() {
+        let root = engine::root();
+        let explained = explanations(&std::fs::read_to_string(root.join(LIVED)).expect("the list is there"));
+        assert!(explained.len() > 50, "{} mutants may live", explained.len());
+        let mutants: Vec<Mutant> = engine::sources(&root).into_iter().flat_map(|source| source.mutants).collect();
+        assert_eq!(stale(&explained, &mutants), [""; 0]);
     }
 
     #[test]

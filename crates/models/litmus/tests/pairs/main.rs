@@ -2,16 +2,16 @@
 //!
 //! No model allows the outcome of a test. RC11 allows it if an ordering that the test calls needed is weakened. If
 //! another labelled ordering is weakened, RC11 still forbids it, and the test says why the ordering is kept.
-//! VERDICTS.md has the verdicts of all models on all weaker orderings. `UFUTEX_WRITE_VERDICTS=1` makes it anew.
+//! `verdicts.txt` has the verdicts of all models on all weaker orderings. `UFUTEX_WRITE_VERDICTS=1` makes it anew.
 
 mod around;
 mod engine;
 
-use std::fmt::Write as _;
+use std::collections::BTreeSet;
 
-use ufutex_litmus::MODELS;
 use ufutex_litmus::program::Test;
 use ufutex_litmus::weaken::{Weakened, verdicts, weakenings};
+use ufutex_litmus::{MODELS, Model};
 
 /// A file below `crates`, a function, and parts of it in their order.
 type Code = (&'static str, &'static str, &'static [&'static str]);
@@ -65,53 +65,80 @@ impl Pair {
     }
 
     fn write(&self, weaker: &[Weakened], text: &mut String) {
-        write!(text, "\n## {}\n\n```text\n", self.name).expect("a string");
+        *text += &format!("\n== {}\n", self.name);
         let program = self.program.lines().map(|line| line.strip_prefix("        ").unwrap_or(line).trim_end());
-        program.filter(|line| !line.is_empty()).for_each(|line| writeln!(text, "{line}").expect("a string"));
-        writeln!(text, "```\n\nFirst: {}. Forbidden: {}.\n", self.init, self.forbidden).expect("a string");
-        let head: Vec<_> = MODELS.iter().map(|model| model.name).collect();
-        writeln!(text, "| ordering | weakened to | {} |\n|---|---|{}", head.join(" | "), "---|".repeat(head.len()))
-            .expect("a string");
+        program.filter(|line| !line.is_empty()).for_each(|line| *text += &format!("{line}\n"));
+        *text += &format!("first: {}\nforbidden: {}\nweakened to, and allowed by:\n", self.init, self.forbidden);
         for Weakened { label, to, allowed } in weaker {
-            let verdicts = allowed.map(|allowed| if allowed { "**allowed**" } else { "forbidden" });
-            writeln!(text, "| [{label}] | {to} | {} |", verdicts.join(" | ")).expect("a string");
-        }
-        if !self.kept.is_empty() {
-            text.push('\n');
+            let model = |(model, allowed): (&Model, &bool)| format!("{:<7}", if *allowed { model.name } else { "-" });
+            let models: Vec<_> = MODELS.iter().zip(allowed).map(model).collect();
+            let row = format!("{:<20} {to:<18} {}", format!("[{label}]"), models.join(" "));
+            *text += &format!("{}\n", row.trim_end());
         }
         for (label, weakest, why) in self.kept {
             let enough = if *weakest == "none" { "nothing" } else { weakest };
-            writeln!(text, "- [{label}]: {enough} is enough here. {why}.").expect("a string");
+            *text += &format!("[{label}]: {enough} is enough here. {why}.\n");
         }
     }
 }
 
 const HEAD: &str = "\
-# Verdicts on the pairs of ORDERING.md
-
-Made by `UFUTEX_WRITE_VERDICTS=1 cargo test -p ufutex-litmus`; a test fails while it is stale. The notation is that of
-`src/program.rs`. No model allows an outcome with the orderings as they are. \"none\" is a fence, or a call of
-membarrier(2), that is left out. Without a compiler fence, the compiler exchanges the two statements around it.
-
-RC11 decides. The columns of processors show what the instructions do if the compiler reorders nothing. So a weaker
-ordering that they forbid is no reason to weaken the code.
+# What memory models say about the pairs of ORDERING.md if one labelled ordering is weaker.
+#
+# Made by `UFUTEX_WRITE_VERDICTS=1 cargo test -p ufutex-litmus`. A test fails while this file is stale.
+#
+# A pair is a program with a column for each thread, in the notation of `src/program.rs`, the first values of its locations, and an
+# outcome that must not be. No model allows the outcome with the orderings as they are. A row weakens one ordering, and names the models
+# that then allow the outcome. \"none\" leaves out a fence or a call of membarrier(2). Without a compiler fence, the compiler exchanges
+# the two statements around it.
+#
+# RC11 is the memory model of the language, and decides. x86-64, Armv8 and RISC-V are what the processors' instructions do if the
+# compiler reorders nothing. So a processor that forbids the outcome is no reason to weaken an ordering.
+#
 ";
+
+/// The totals of all pairs, and the labels whose orderings none of them needs.
+fn totals(all: &[Vec<Weakened>]) -> String {
+    let rows = || all.iter().flatten();
+    let count = |is: &dyn Fn(&Weakened) -> bool| rows().filter(|row| is(row)).count();
+    let by_model = MODELS.iter().enumerate().map(|(model, Model { name, .. })| {
+        let allowed = count(&|row| row.allowed[model]);
+        format!("{name} in {allowed}")
+    });
+    let by_model = by_model.collect::<Vec<_>>().join(", ");
+    let by_first_alone = count(&|row| row.allowed[0] && !row.allowed[1..].contains(&true));
+    let (needed, spare): (Vec<_>, Vec<_>) = rows().partition(|row| row.allowed.contains(&true));
+    let spare = spare.iter().filter(|row| needed.iter().all(|needed| needed.label != row.label));
+    let labels: BTreeSet<_> = spare.map(|row| format!("[{}]", row.label)).collect();
+    let lines: Vec<_> = labels.into_iter().collect::<Vec<_>>().chunks(8).map(|line| line.join(", ")).collect();
+    format!(
+        "# {} pairs, {} rows. The outcome is allowed by {by_model}; by {} alone in {by_first_alone}.\n\
+         # No model needs the orderings of these labels in any pair. The lines below a pair's rows say why the code has them:\n\
+         # {}.\n",
+        all.len(),
+        rows().count(),
+        MODELS[0].name,
+        lines.join(",\n# ")
+    )
+}
 
 #[test]
 fn each_pair_forbids_its_outcome_and_needs_what_it_calls_needed() {
-    let (mut findings, mut text) = (Vec::new(), HEAD.to_string());
+    let (mut findings, mut pairs, mut all) = (Vec::new(), String::new(), Vec::new());
     for pair in engine::PAIRS.iter().chain(around::PAIRS) {
         let weaker = weakenings(&pair.test());
         findings.extend(pair.findings(&weaker));
-        pair.write(&weaker, &mut text);
+        pair.write(&weaker, &mut pairs);
+        all.push(weaker);
     }
     assert!(findings.is_empty(), "{} findings:\n{}", findings.len(), findings.join("\n"));
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/VERDICTS.md");
+    let text = format!("{HEAD}{}{pairs}", totals(&all));
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/verdicts.txt");
     if std::env::var_os("UFUTEX_WRITE_VERDICTS").is_some() {
-        std::fs::write(path, &text).expect("VERDICTS.md can be written");
+        std::fs::write(path, &text).expect("verdicts.txt can be written");
     }
-    let stands = std::fs::read_to_string(path).expect("VERDICTS.md can be read");
-    assert!(stands == text, "VERDICTS.md is stale: UFUTEX_WRITE_VERDICTS=1 cargo test -p ufutex-litmus");
+    let stands = std::fs::read_to_string(path).expect("verdicts.txt can be read");
+    assert!(stands == text, "verdicts.txt is stale: UFUTEX_WRITE_VERDICTS=1 cargo test -p ufutex-litmus");
 }
 
 /// The functions of this name, with their bodies. Assumes rustfmt's layout: a function ends with a brace in its column.
