@@ -6,14 +6,12 @@ use anyhow::{Result, anyhow};
 use lab_measure::machine;
 use lab_measure::pool::{Gate, Pool};
 use lab_targets::{Layout, Name, Operation, Policy, Shape, Words};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const THREADS: usize = 16;
 const CPUS: usize = 2;
 const REQUESTS: usize = 20;
-/// How long the threads hammer before the request.
+/// How long the threads hammer before the request, from when all have begun: so long that each has lost its CPU.
 const LEAD_IN: Duration = Duration::from_millis(50);
 const GIVE_UP: Duration = Duration::from_millis(200);
 
@@ -41,29 +39,29 @@ fn main() -> Result<()> {
 /// The time until a request returned. `None` if it was given up.
 fn request(pool: &Pool, name: Name, yields: bool) -> Result<Option<Duration>> {
     let subject = lab_targets::build(name, &Shape::new(Layout::Lean, Policy::Fixed(16)))?;
-    let is_over = Arc::new(AtomicBool::new(false));
+    let (all, stopped) = (Gate::new(THREADS), Gate::new(THREADS));
+    stopped.stop();
     let job = {
-        let (subject, is_over) = (subject.clone(), is_over.clone());
+        let (subject, all) = (subject.clone(), all.clone());
         move |_| {
             let words = Words::new(1024, size_of::<u32>());
-            let gate = Gate::new(1);
-            gate.stop();
-            while !is_over.load(Ordering::Relaxed) {
-                // The gate is stopped, so this is 2048 operations.
-                subject.hammer(Operation::WaitDiffers, &words, &gate);
-                if yields {
-                    std::thread::yield_now();
-                }
+            all.pass_together();
+            while yields && !all.stopped() {
+                // The gate is stopped, so this is two batches of 1024 operations.
+                subject.hammer(Operation::WaitDiffers, &words, &stopped);
+                std::thread::yield_now();
             }
+            subject.hammer(Operation::WaitDiffers, &words, &all);
         }
     };
     let (mut resized, mut took) = (Ok(false), Duration::ZERO);
     pool.run(THREADS, job, || {
+        all.sleep_until_passed();
         std::thread::sleep(LEAD_IN);
         let start = Instant::now();
         resized = subject.set_slots(1024, &mut || start.elapsed() < GIVE_UP);
         took = start.elapsed();
-        is_over.store(true, Ordering::Relaxed);
+        all.stop();
     })?;
     let is_done = resized.map_err(|reason| anyhow!("{name}: {reason}"))?;
     Ok(is_done.then_some(took))
