@@ -30,7 +30,10 @@ fn main() -> Result<()> {
             done_ms.sort_by(f64::total_cmp);
             let median = done_ms.get(done_ms.len() / 2).map_or("-".to_string(), |ms| format!("{ms:.2} ms"));
             let how = if yields { "give their CPU up between operations" } else { "lose their CPU anywhere" };
-            println!("{name}, threads {how}: {} of {REQUESTS} done, median {median}; {given_up} given up", done_ms.len());
+            println!(
+                "{name}, threads {how}: {} of {REQUESTS} done, median {median}; {given_up} given up",
+                done_ms.len()
+            );
         }
     }
     Ok(())

@@ -172,7 +172,8 @@ fn comparison_table(lines: &[Line]) -> Table {
         "factor",
         "on",
     ];
-    let caption = "Operations of a thread in a second (schbench: requests of all workers): published, our stand-ins, modelled";
+    let caption =
+        "Operations of a thread in a second (schbench: requests of all workers): published, our stand-ins, modelled";
     let mut table = Table::new(caption, 2, &header);
     table.groups =
         vec![(String::new(), 2), ("published".into(), 3), ("our stand-ins".into(), 3), ("modelled".into(), 4)];
@@ -318,7 +319,9 @@ fn title(lines: &[Line]) -> String {
                 {here} of {all}"
             )
         }
-        None if all > 0 => format!("Of {all} published comparisons our stand-ins on this machine have the direction of {here}"),
+        None if all > 0 => {
+            format!("Of {all} published comparisons our stand-ins on this machine have the direction of {here}")
+        }
         None => "The published tables".to_string(),
     }
 }
@@ -330,7 +333,8 @@ fn means(lines: &[Line], cpus: usize) -> String {
         super::count(cpus, "thread")
     );
     if cpus <= 8 {
-        text += &format!("Effects of many cores that fetch one line are limited here to {}. ", super::count(cpus, "CPU"));
+        text +=
+            &format!("Effects of many cores that fetch one line are limited here to {}. ", super::count(cpus, "CPU"));
     }
     match verdict(lines) {
         Some((modelled, right, missed)) => {
@@ -348,4 +352,14 @@ fn means(lines: &[Line], cpus: usize) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of_a_thread;
+
+    #[test]
+    fn rates_are_of_one_thread_and_where_threads_share_cpus_of_one_cpu() {
+        assert_eq!([1, 2, 16].map(|threads| of_a_thread(8e6, threads, 2)), [8e6, 4e6, 4e6]);
+    }
 }
