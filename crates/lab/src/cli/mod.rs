@@ -192,7 +192,7 @@ enum Verb {
     /// Run a program with its futexes on the engine
     #[command(long_about = run::ABOUT, after_long_help = run::MORE)]
     Run(Box<run::RunArgs>),
-    /// Measure this machine, and write a page with published figures beside
+    /// Measure this machine, and write a page with published and modelled figures beside its own
     #[command(after_long_help = report::MORE)]
     Report(report::ReportArgs),
     /// Compare two files of rows, and report changes larger than the noise
