@@ -192,7 +192,7 @@ enum Verb {
     /// Run a program with its futexes on the engine
     #[command(long_about = run::ABOUT, after_long_help = run::MORE)]
     Run(Box<run::RunArgs>),
-    /// Measure this machine, and write a page that compares it with published figures
+    /// Measure this machine, and write a page with published and modelled figures beside its own
     #[command(after_long_help = report::MORE)]
     Report(report::ReportArgs),
     /// Compare two files of rows, and report changes larger than the noise
@@ -253,7 +253,7 @@ enum OwnSim {
     /// The pattern of schbench's threads
     #[command(after_long_help = sim_more::SCHBENCH)]
     Schbench(Box<sim_more::SchbenchArgs>),
-    /// Compare published figures with this machine's and the model's; exit 1 if the model misses
+    /// Compare published figures with our stand-ins' and the model's; exit 1 if the model misses
     #[command(alias = "seeds", after_long_help = sim_more::VALIDATE)]
     Validate(sim_more::ValidateArgs),
 }

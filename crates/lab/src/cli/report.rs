@@ -64,8 +64,9 @@ impl ReportArgs {
 /// Text below the options.
 pub const MORE: &str = "\
 Measures for about two and a half minutes. The machine should do nothing else meanwhile. The page is one file without
-scripts and network access. It shows published figures, figures of this machine and figures of the model of `ufutex
-sim`, in separate columns.
+scripts and network access. Beside published figures it shows those of our stand-ins, which are schemes and layouts of
+the engine measured on this machine, and those of the model of `ufutex sim`, in separate columns; and what this
+machine's kernel does.
 
 Exit status:
   0    measured and written

@@ -72,9 +72,14 @@ Rows of --json, one object per line:
                  during the resize, ops_per_sec_before, _during, _after; began_us, timeline_step_us,
                  timeline_ops_per_sec
 
-A topology file is TOML: name, ghz, sockets, chiplets_per_socket, cores_per_chiplet, threads_per_core; [latency] hit,
-locked, barrier, smt, chiplet, socket, far, memory, optionally store, pause, hold; [thread] syscall, sleep, wake,
-wakeup, switch, slice, membarrier: all in nanoseconds. Cores are numbered chiplet by chiplet, siblings last.
+A topology file is TOML. Times are in nanoseconds. Cores are numbered chiplet by chiplet, siblings last.
+  name, ghz, sockets, chiplets_per_socket, cores_per_chiplet; optionally description, threads_per_core [default: 1], and
+             [source], which says where each figure is from
+  [latency]  hit, locked, barrier, smt, chiplet, socket, far, memory; optionally store [default: 0.4], pause [default:
+             15], and with the default 0: hold (how long a core keeps a line that others wait for), window (how long
+             before an access a core asks for its line) and sibling (the share by which a core's work takes longer for
+             each sibling that works too)
+  [thread]   optionally syscall, sleep, wake, wakeup, switch, slice, membarrier
 
 Exit status:
   0    run and printed

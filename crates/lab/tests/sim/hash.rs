@@ -3,6 +3,7 @@
 use crate::common::{assert_mistakes, number, ufutex};
 use crate::{printed, rows};
 use serde_json::Value;
+use ufutex_coherence::Topology;
 
 #[test]
 fn a_row_says_what_was_run_and_whose_lines_moved() {
@@ -64,6 +65,21 @@ fn tables_name_fields_and_functions() {
     for expected in ["modelled, not measured", "Mop/s", "locked", "| Atomic | count", "get schemes/count.rs"] {
         assert!(text.contains(expected), "{expected}: {text}");
     }
+}
+
+#[test]
+fn help_names_every_key_of_a_topology() {
+    let help = printed(&["--help"]);
+    let (_, described) = help.split_once("A topology file is TOML").expect("a description");
+    let (described, _) = described.split_once("Exit status").expect("its end");
+    let named: Vec<&str> = described.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').collect();
+    let topology = Topology::given("epyc-9d64").expect("one of the given machines");
+    let topology = serde_json::to_value(topology).expect("a table");
+    let keys = |table: &Value| table.as_object().expect("a table").keys().cloned().collect::<Vec<_>>();
+    let all = [keys(&topology), keys(&topology["latency"]), keys(&topology["thread"])].concat();
+    assert!(all.len() > 25, "{all:?}");
+    let missing: Vec<_> = all.iter().filter(|key| !named.contains(&key.as_str())).collect();
+    assert!(missing.is_empty(), "{missing:?} in {described}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
-//! The published comparisons on this machine: the same pairs, with as many threads as there are CPUs.
+//! The published comparisons by stand-ins: schemes and layouts of the engine, with as many threads as there are CPUs.
 
-use super::Effort;
 use super::hammer::{self, Measured, Spec};
+use super::{Effort, resize};
 use crate::Lab;
 use anyhow::Result;
 use lab_targets::Policy;
@@ -35,7 +35,10 @@ pub fn run(lab: &Lab<'_>, effort: Effort) -> Result<Published> {
     Ok(Published { sides, table, notes })
 }
 
-/// Every side once, with `threads` threads.
+/// Slots of the table that does not wait for a resize, in the comparison of the stall.
+pub const STALL_SLOTS: usize = 256;
+
+/// Every side once, with a thread on each CPU. Those of the stall have the threads of the resize.
 fn sides(threads: usize) -> Vec<Spec> {
     let mut all = Vec::new();
     let mut add = |name, layout, policy| {
@@ -48,16 +51,14 @@ fn sides(threads: usize) -> Vec<Spec> {
         add(Name::Live, Layout::Packed, Policy::Fixed(buckets));
         add(Name::Live, Layout::Lean, Policy::Fixed(buckets));
     }
-    for buckets in [512, 1024, 2048] {
-        add(Name::Atomic, Layout::Lean, Policy::Fixed(buckets));
-    }
     add(Name::Live, Layout::Split, Policy::Fixed(256));
     add(Name::Fixed, Layout::Lean, Policy::Fixed(512));
     add(Name::PerCpu, Layout::Lean, Policy::Fixed(512));
     add(Name::Global, Layout::Lean, Policy::Fixed(16));
-    for buckets in [16, 256] {
-        add(Name::Atomic, Layout::Lean, Policy::Fixed(buckets));
-    }
+    let mut stall = vec![Name::PerCpu];
+    stall.extend(lab_targets::kernel_has_private_hash().then_some(Name::Kernel));
+    let stall = stall.into_iter().map(|name| Spec::waits(name, Policy::Fixed(STALL_SLOTS), resize::threads(threads)));
+    all.extend(stall);
     all
 }
 

@@ -27,10 +27,15 @@ pub const AFTER_MS: f64 = 250.0;
 const THREADS_PER_CPU: usize = 8;
 const ROUNDS: usize = 5;
 
+/// Number of threads that hammer on a machine with this many CPUs.
+pub fn threads(cpus: usize) -> usize {
+    THREADS_PER_CPU * cpus.min(32)
+}
+
 /// One resize under load.
 #[derive(Clone, Debug)]
 pub struct Once {
-    /// Time until the new size was in effect or the request was given up.
+    /// Time until the request returned. Its thread may have waited for a CPU after the new size was in effect.
     pub took_ms: f64,
     /// Whether the new size came into effect.
     pub completed: bool,
@@ -96,7 +101,7 @@ impl Resized {
 
 /// Measures every target that can resize.
 pub fn run(lab: &Lab<'_>, effort: Effort) -> Result<Vec<Resized>> {
-    let threads = THREADS_PER_CPU * lab.cpus.len().min(32);
+    let threads = threads(lab.cpus.len());
     let mut names = vec![Name::Live, Name::Atomic, Name::PerCpu];
     names.extend(lab_targets::kernel_has_private_hash().then_some(Name::Kernel));
     let (pool, words) = (Pool::new(threads, &lab.cpus)?, workers::words(&Hammer::default(), threads));

@@ -41,7 +41,7 @@ pub struct Comparison {
     pub where_: &'static str,
     /// The published figures.
     pub figures: Figures,
-    /// The pair of targets that shows the change on this machine.
+    /// The pair of the engine's schemes or layouts that stands for the change.
     pub here: Option<Pair>,
     /// Whether the model must reproduce the factor to within 1.5, and not only its direction.
     pub is_validation: bool,
@@ -66,7 +66,7 @@ impl Figures {
     }
 }
 
-/// A side of a comparison on this machine: target, layout, buckets.
+/// A stand-in for one side of a comparison: target, layout, buckets.
 pub type Side = (Name, Layout, usize);
 
 /// The two sides, before and after.
@@ -74,11 +74,11 @@ pub type Side = (Name, Layout, usize);
 pub enum Pair {
     /// The same loop on two tables.
     Tables(Side, Side),
-    /// A stall: the rate of `atomic` during a resize that does not end, and of `live` after the same resize.
+    /// A stall: `percpu` while its resize is under way, and `percpu` with 256 buckets.
     Stall,
 }
 
-/// A comparison of rates whose two tables this machine can measure.
+/// A comparison of rates whose two tables the engine has stand-ins for.
 fn tables(
     (source, id): (Source, &'static str),
     (what, where_): (&'static str, &'static str),

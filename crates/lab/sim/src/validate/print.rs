@@ -70,7 +70,8 @@ fn summary(findings: &[Finding]) -> String {
     let sized = findings.iter().filter(|finding| finding.comparison.is_sized).count();
     format!(
         "{} comparisons: {} right, {} noise where published; {} with the wrong direction, and of {sized} whose size counts \
-         {} off by more than a factor of {}. Figures `here` are of this machine, with two threads at most.",
+         {} off by more than a factor of {}. Figures `here` are of our stand-ins on this machine, with two \
+         threads at most.",
         findings.len(),
         count(Verdict::Right),
         count(Verdict::NoDirection),

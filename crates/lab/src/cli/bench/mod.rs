@@ -106,7 +106,8 @@ Without a workload, all but locks, schbench and neighbour run, each for less tha
 the end. Several workloads may be named before the flags, if each of them has these flags. `ufutex bench WORKLOAD
 --help` has a workload's flags and the fields of its rows.
 live, fixed, atomic and percpu are schemes of the engine: how an operation reaches its bucket while tables change. atomic
-and percpu count users, as Linux has done or does. global is the engine's table for shared words, used for private ones.
+and percpu count users. They stand in for the tables of Linux 6.16 and since 6.17, whose resizes end by other rules:
+docs/BENCHMARKS.md. global is the engine's table for shared words, used for private ones.
 -r without --repeat sets the number of rounds; with --repeat it sets the length of a sample.";
     common::more(
         text,

@@ -13,16 +13,19 @@ pub fn section(found: &[Resized]) -> Section {
     let (from, to) = SIZES;
     let blocks = vec![
         Block::Words(format!(
-            "{} hammer a table of {from} buckets, more than the CPUs, as in a busy process. At 0 a resize to {to} is requested. The shaded \
-            time is the resize; the outline is the rate of all threads in steps of {STEP_MS} ms.",
+            "{} hammer a table of {from} buckets, more than the CPUs, as in a busy process. A resize to {to} is requested, and the rate of \
+            all threads is taken in steps of {STEP_MS} ms until the request returns and after it. live is the engine; atomic and percpu \
+            are our stand-ins for tables that count their users; kernel is this machine's kernel.",
             count(threads, "thread")
         )),
         Block::Pictures(pictures),
         Block::Table(table(found)),
         Block::Means(means(found)),
         Block::Note(format!(
-            "Each picture is the round with the median time. A request that is not done after {} ms is given up, except the \
-            kernel's, which cannot be. Threads that share a CPU run in turn, so single steps of the outline are uneven.",
+            "Rates are of the round with the median time. The time is that until the request returned: its thread may have waited for \
+            a CPU after the new size was in use (`ufutex bench resize` tells the two apart). A request that is not done after {} ms is \
+            given up, except the kernel's, which cannot be. Threads that share a CPU run in turn, so single steps are uneven. In a \
+            picture 0 is the request and the shaded time lasts until it returned.",
             GIVE_UP.as_millis()
         )),
     ];
@@ -68,7 +71,7 @@ fn parts(once: &Once) -> [Option<f64>; 3] {
 }
 
 fn table(found: &[Resized]) -> Table {
-    let header = ["target", "rounds", "in effect", "median time", "before, Mop/s", "under way", "after"];
+    let header = ["target", "rounds", "in effect", "until it returned", "before, Mop/s", "under way", "after"];
     let mut table = Table::new("Each target's resize, and the threads' rate before, during and after it", 1, &header);
     for one in found {
         let Some(once) = one.middle() else { continue };
@@ -89,7 +92,7 @@ fn by<'a>(found: &'a [Resized], name: &str) -> Option<(&'a Resized, &'a Once)> {
     Some((one, one.middle()?))
 }
 
-/// The targets whose resize never ends: their reference count does not reach 0 while threads hammer.
+/// The targets whose resize was given up: their reference count did not reach 0 while threads hammered.
 fn stalled(found: &[Resized]) -> Vec<&'static str> {
     found.iter().filter(|one| one.middle().is_some_and(|once| !once.completed)).map(|one| one.name.text()).collect()
 }
@@ -99,13 +102,13 @@ fn title(found: &[Resized]) -> String {
     match by(found, "live") {
         Some((_, live)) if live.completed && !stalled.is_empty() => {
             format!(
-                "live has its new table after {}; {} not after {}",
+                "live's request returned after {}; those of {} were given up after {}",
                 duration_ms(live.took_ms),
                 stalled.join(" and "),
                 duration_ms(GIVE_UP.as_secs_f64() * 1000.0)
             )
         }
-        Some((_, live)) if live.completed => format!("live has its new table after {}", duration_ms(live.took_ms)),
+        Some((_, live)) if live.completed => format!("live's request returned after {}", duration_ms(live.took_ms)),
         _ => "A table is resized while threads hammer it".to_string(),
     }
 }
@@ -120,20 +123,26 @@ fn means(found: &[Resized]) -> String {
         });
         let slower: Vec<_> = slower.collect();
         text += &format!(
-            "{} can use the new table only when no thread holds a reference to the old one. With threads inside all the time that \
-            is never: the stall that [false-sharing] describes. Until then {}. ",
+            "{} can use the new table only at a moment when no thread is between its look-up and its unlock. Here that moment did \
+            not come: a thread that loses its CPU in an operation stays inside until its next turn, and most of the threads have \
+            lost theirs. Meanwhile {}. ",
             stalled.join(" and "),
             if slower.is_empty() { "all stay with the small table".to_string() } else { slower.join(", ") }
         );
     }
     if let Some((_, live)) = by(found, "live").filter(|(_, live)| live.completed) {
         text += &format!(
-            "live moves bucket by bucket and waits for no thread: {}, whatever the threads do. ",
+            "live moves bucket by bucket, and waits at most for threads that have locked a bucket: {}. ",
             duration_ms(live.took_ms)
         );
     }
     if let Some((_, kernel)) = by(found, "kernel") {
-        text += &format!("The kernel's request took {} here.", duration_ms(kernel.took_ms));
+        text += &format!(
+            "The kernel's request took {}. Linux since 6.17 counts users for each CPU, as percpu does. But if it does not preempt threads \
+            inside system calls (preemption model none), at most one thread of each CPU is inside the counted part, however many there \
+            are. The stall that [false-sharing] describes is of another machine and Linux 7.1.",
+            duration_ms(kernel.took_ms)
+        );
     }
     text.trim_end().to_string()
 }

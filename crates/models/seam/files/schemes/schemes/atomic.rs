@@ -1,7 +1,8 @@
 //! `atomic`: every operation counts itself in one shared counter, up and then down; a resize waits until it is zero.
 //!
-//! This is the kernel's first implementation. The counter's cache line is transferred between all CPUs, and a resize
-//! needs a moment with no operation in flight, which may never come.
+//! It stands in for the kernel's first implementation. The counter's cache line is transferred between all CPUs, and a
+//! resize needs a moment with no operation in flight, which may never come. Threads that have lost their CPUs in an
+//! operation count, too (see `percpu`).
 
 use core::hint::black_box;
 

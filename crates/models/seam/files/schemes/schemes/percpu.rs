@@ -1,10 +1,13 @@
 //! `percpu`: every operation counts itself in its CPU's counter; a resize sums the counters up.
 //!
-//! This is the kernel's implementation since 6.17. In the PERCPU state a reference is a restartable sequence that
-//! checks the state and adds to the counter of its CPU, without a shared cache line or a locked instruction. A resize
-//! leaves that state, waits until no sequence that saw it is still running, adds the sum to a shared counter, and from
-//! then on works as `atomic`, with the same wait for zero. If the platform has no restartable sequences, the scheme
+//! It stands in for the kernel's implementation since 6.17. In the PERCPU state a reference is a restartable sequence
+//! that checks the state and adds to the counter of its CPU, without a shared cache line or a locked instruction. A
+//! resize leaves that state, waits until no sequence that saw it is still running, adds the sum to a shared counter, and
+//! from then on works as `atomic`, with the same wait for zero. If the platform has no restartable sequences, the scheme
 //! works as `atomic` from the start.
+//!
+//! The wait for zero ends by another rule than the kernel's: a thread that has lost its CPU here may hold a reference
+//! until it runs again, where a kernel that does not preempt threads inside system calls has at most one for each CPU.
 
 use super::atomic::wait_until_frozen;
 use super::count::Count;
