@@ -5,7 +5,7 @@
 //! `ufutex soak` uses everything at once, and accounts for it.
 //!
 //! This package has the command line only: `cli` turns arguments into settings. The work is in the packages next to this
-//! one: `bench`, `sim` and `run` pass their results to `report`. Results go to stdout (tables, or one JSON object on a
+//! one. Results go to stdout (tables, or one JSON object on a
 //! line), everything else to stderr.
 
 // `eprintln!` panics if stderr cannot be written; `stderr::say` does not.
@@ -17,7 +17,7 @@ mod manual;
 
 use lab_bench as bench;
 use lab_measure::interrupt;
-use lab_report::{Printer, page};
+use lab_report::page;
 use lab_run::{advise, run};
 use lab_sim as sim;
 use lab_soak as soak;
@@ -92,9 +92,7 @@ fn watch() -> anyhow::Result<()> {
 
 fn measure(command: &cli::Command) -> anyhow::Result<()> {
     match command {
-        cli::Command::Bench(asked) => bench::run(asked, &mut Printer::default()),
-        cli::Command::Schbench(schbench) => bench::schbench::run(schbench, &mut Printer::default()),
-        cli::Command::Neighbour(neighbour) => bench::neighbour::run(neighbour, &mut Printer::default()),
+        cli::Command::Bench(bench) => bench::run(bench),
         cli::Command::Sim(settings) => sim::run(settings),
         cli::Command::SimTimers(settings) => sim::timers::print(settings),
         cli::Command::SimSchbench(settings) => sim::schbench::print(settings),
@@ -111,10 +109,7 @@ fn measure(command: &cli::Command) -> anyhow::Result<()> {
         | cli::Command::Locks(_)
         | cli::Command::Soak(_) => Ok(()),
         cli::Command::Report(report) => page::run(report),
-        cli::Command::GrowthChild(child) => bench::growth_child::run(child),
-        cli::Command::TimersChild(child) => bench::timers::child::run(child),
-        cli::Command::SweepChild(child) => bench::sweep::child::run(child),
-        cli::Command::NoiseChild(child) => bench::noise::child::run(child),
+        cli::Command::Child(child) => child.run(),
     }
 }
 

@@ -5,7 +5,7 @@
 //! profile.
 
 use super::locks::Target;
-use crate::locks::Line;
+use crate::locks::Version;
 use anyhow::{Context, Result, ensure};
 use lab_measure::interrupt;
 use lab_terminal::stderr;
@@ -37,6 +37,7 @@ pub struct Load {
 }
 
 /// Results of one process.
+#[derive(Clone)]
 pub struct Sample {
     /// Time of one lock and unlock, as a thread sees it.
     pub ns_per_op: f64,
@@ -51,12 +52,12 @@ pub struct Children {
     original: PathBuf,
     ufutex: PathBuf,
     /// The parking_lot version.
-    line: Line,
+    line: Version,
 }
 
 impl Children {
     /// Builds the programs that are not up to date.
-    pub fn build(line: Line, silent: bool) -> Result<Self> {
+    pub fn build(line: Version, silent: bool) -> Result<Self> {
         let beside = std::env::current_exe()?;
         let target = beside.parent().context("this program's file has no directory")?.join("locks");
         let build = |package: &str| build(package, &target, silent);

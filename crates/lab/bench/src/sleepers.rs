@@ -4,14 +4,21 @@
 //! count themselves before they wait, and a short sleep follows. If a sample then finds too few waiters it is dropped,
 //! and the next one sleeps longer.
 
-use super::Lab;
+use crate::rows::{self, Cell as TableCell, Shown};
+use crate::{Lab, Ratios};
 use anyhow::{Result, bail, ensure};
 use lab_measure::pool::Pool;
+use lab_measure::sample::Rounds;
+use lab_measure::stats::Spread;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+/// Default number of threads that sleep.
+pub const THREADS: [usize; 1] = [1000];
+/// Assumed time of a sample for each thread: to start, to sleep and to be woken.
+const THREAD_GUESS: Duration = Duration::from_micros(25);
 /// Sleep between the last thread's count and the sample: at first …
 const SETTLE_MIN: Duration = Duration::from_millis(1);
 /// … and at most.
@@ -82,4 +89,27 @@ pub fn wake_rest(mut left: usize, some: impl Fn() -> usize) {
             assert!(start.elapsed() < LOST, "{left} waiters are lost");
         }
     }
+}
+
+/// Rounds for samples in which these numbers of threads go to sleep and are woken.
+pub fn rounds(lab: &Lab<'_>, budget_s: f64, threads: impl Iterator<Item = usize>) -> Rounds {
+    lab.rounds_of(budget_s, threads.map(|threads| THREAD_GUESS * threads as u32 + Duration::from_millis(2)).sum())
+}
+
+/// The cells of a row: its target, its waiters or wakers (`at_once`, behind the header), its times (`ns`: the header and
+/// the digits) and its ratios.
+pub fn cells<R: Shown>(
+    row: &R,
+    target: TableCell<'static>,
+    (at_once, number): (&'static str, usize),
+    (ns, digits): (&'static str, usize),
+    times: &Spread,
+    ratios: &Ratios,
+) -> Vec<TableCell<'static>> {
+    let head = row.head();
+    let mut cells = vec![target, ("threads", head.threads.to_string()), (at_once, number.to_string())];
+    cells.push(rows::buckets(head));
+    cells.extend(rows::spread(ns, times, digits));
+    cells.extend(rows::ratios(ratios));
+    cells
 }

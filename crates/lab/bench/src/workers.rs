@@ -1,7 +1,7 @@
 //! The workers of a hammering workload, their words, and its samples.
 
 use crate::Lab;
-use crate::hammer::Hammer;
+use crate::flags;
 use anyhow::{Result, ensure};
 use lab_measure::interrupt;
 use lab_measure::pool::{Gate, Pool};
@@ -62,10 +62,10 @@ pub struct Workers {
 
 impl Workers {
     /// Makes `threads` workers and their words.
-    pub fn new(lab: &Lab<'_>, asked: &Hammer, threads: usize) -> Result<Workers> {
+    pub fn new(lab: &Lab<'_>, words: &flags::Words, threads: usize) -> Result<Workers> {
         Ok(Workers {
             pool: Pool::new(threads, &lab.cpus)?,
-            words: words(asked, threads),
+            words: self::words(words, threads),
             own_cpus: lab.own_cpus(),
             samples: Cell::new(0),
             disturbed: Cell::new(0),
@@ -158,8 +158,8 @@ pub fn remark(disturbed: usize, samples: usize) -> Option<String> {
 }
 
 /// An array of words for each worker.
-pub fn words(asked: &Hammer, threads: usize) -> Arc<Vec<Words>> {
-    Arc::new((0..threads).map(|_| Words::new(asked.futexes, asked.stride_bytes)).collect())
+pub fn words(words: &flags::Words, threads: usize) -> Arc<Vec<Words>> {
+    Arc::new((0..threads).map(|_| Words::new(words.number.futexes, words.stride)).collect())
 }
 
 #[cfg(test)]

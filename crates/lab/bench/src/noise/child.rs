@@ -2,6 +2,7 @@
 
 use super::READY;
 use anyhow::{Context, Result};
+use clap::Args;
 use lab_measure::{interrupt, machine};
 use lab_terminal::stdout;
 use std::hint::black_box;
@@ -13,14 +14,17 @@ use std::thread::Builder;
 const STACK_BYTES: usize = 64 * 1024;
 
 /// Parameters of the process.
-#[derive(Clone)]
+#[derive(Clone, Args)]
 pub struct Child {
     /// Busy loops on each CPU.
-    pub loops: usize,
+    #[arg(long)]
+    loops: usize,
     /// The CPUs.
-    pub cpus: Vec<usize>,
+    #[arg(long, value_delimiter = ',')]
+    cpus: Vec<usize>,
     /// The process that this one ends with.
-    pub parent: u32,
+    #[arg(long)]
+    parent: u32,
 }
 
 /// The command that runs this process.

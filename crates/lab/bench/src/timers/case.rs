@@ -66,25 +66,25 @@ impl Case {
         let sizes = [&asked.number, &asked.threads, &asked.processes];
         if sizes.iter().all(|size| size.is_none()) && asked.sparse.is_none() {
             let mut cases = Case::defaults();
-            cases.retain(|case| asked.tests.contains(&case.test));
+            cases.retain(|case| asked.tests().contains(&case.test));
             if lab.cpus.len() < 2 && cases.iter().any(|case| case.threads > 1) {
                 notes.push("2 threads left out: this process may use only one CPU".to_string());
                 cases.retain(|case| case.threads == 1);
             }
             return cases;
         }
-        let threads = asked.threads.as_deref().unwrap_or(&[1]);
-        let processes = asked.processes.as_deref().unwrap_or(&[1]);
+        let threads = asked.threads.as_ref().map_or(&[1][..], |threads| threads);
+        let processes = asked.processes.as_ref().map_or(&[1][..], |processes| processes);
         let mut cases = Vec::new();
-        for test in asked.tests.iter().copied() {
+        for test in asked.tests().iter().copied() {
             let default = match test {
-                Test::CreateGetoverrun if asked.sparse.is_some() => &[SPARSE.0],
+                Test::CreateGetoverrun if asked.sparse.is_some() => &[SPARSE.0][..],
                 Test::CreateGetoverrun => &TIMERS[..1],
                 Test::CreateDelete => &[LOOPS],
                 Test::Settime => &[ARMED],
                 Test::Expire => &[EXPIRING],
             };
-            for timers in asked.number.as_deref().unwrap_or(default).iter().copied() {
+            for timers in asked.number.as_ref().map_or(default, |number| number).iter().copied() {
                 for (threads, processes) in threads.iter().flat_map(|t| processes.iter().map(|p| (*t, *p))) {
                     let sparse = asked.sparse;
                     cases.push(Case { test, timers, threads, processes, sparse });
