@@ -9,6 +9,7 @@ use crate::rows::{self, main_row, shown};
 use crate::settings::{Buckets, Settings};
 use crate::summary::Line;
 use crate::values::{self, List, NUMBER_MAX};
+use crate::workers::Disturbances;
 use crate::workload::{Workload, plain};
 use crate::{BUCKETS_MIN, Head, Lab, policy_name, workers};
 use anyhow::{Context, Result, anyhow};
@@ -22,7 +23,6 @@ use lab_targets::crowd::{BATCH_MAX, Channels, Crowd as Gathering, Kind, Sample};
 use lab_targets::{Name, Shape, Subject, Words};
 use lab_terminal::table::ratio;
 use serde::Serialize;
-use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
@@ -38,7 +38,7 @@ const SHARED_BUCKETS_MAX: usize = 4096;
 /// Seed of the order of the wakes, which is the same in each run.
 const SEED: u64 = 42;
 
-/// The flags of `crowd`.
+/// Wake one of many waiters that are futures or custom
 #[derive(Clone, Args)]
 pub struct Crowd {
     /// Waiters, a comma list [default: distinct 100,100000; same-bucket 10000]
@@ -124,7 +124,6 @@ impl Competitor {
 
 impl Workload for Crowd {
     const NAME: &'static str = "crowd";
-    const ABOUT: &'static str = "Wake one of many waiters that are futures or custom";
     type Row = Row;
 
     fn help() -> String {
@@ -198,16 +197,14 @@ fn target(lab: &mut Lab<'_>, asked: &Crowd, name: Name, targets: usize, notes: &
     pace.rounds.warm_up = false;
     let ns_per_tick = clock::nanoseconds_per_tick();
     let has_own_cpu = lab.own_cpus() > 0;
-    let (taken, disturbed) = (Cell::new(0), Cell::new(0));
+    let disturbances = Disturbances::default();
     let rows = lab.measure(
         &format!("crowd, {name}"),
         pace.rounds,
         &competitors,
         |_, one| {
             let sample = one.sample(has_own_cpu, pace.sample)?;
-            taken.update(|count| count + 1);
-            let is_disturbed = has_own_cpu && workers::had_no_cpu(sample.on_cpu, sample.elapsed);
-            disturbed.update(|count| count + usize::from(is_disturbed));
+            disturbances.count(has_own_cpu && workers::had_no_cpu(sample.on_cpu, sample.elapsed));
             Ok(sample.ticks as f64 * ns_per_tick / sample.wakes as f64)
         },
         (
@@ -216,7 +213,7 @@ fn target(lab: &mut Lab<'_>, asked: &Crowd, name: Name, targets: usize, notes: &
         ),
         |lab, one, samples| row(lab, asked, name, one, samples),
     )?;
-    notes.extend(workers::remark(disturbed.get(), taken.get()).map(|remark| format!("{name}: {remark}")));
+    notes.extend(disturbances.remark().map(|remark| format!("{name}: {remark}")));
     Ok(rows)
 }
 

@@ -322,7 +322,8 @@ Rows of --json, one object per line:
 
 /// End of the help of a futex workload: the fields of its rows behind those of all, and examples.
 pub fn help_of_futexes(rows: &str, examples: &str) -> String {
-    help(&format!("{HEAD}\n{rows}"), examples)
+    // A text that begins behind a backslash has lost the blanks of its first line.
+    help(&format!("{HEAD}\n  {rows}"), examples)
 }
 
 /// End of the help: `text`, and what is the same for all workloads.

@@ -27,7 +27,7 @@ const THREADS: [usize; 4] = [43, 171, 683, 1366];
 /// Each figure is the median of at least this many repeats.
 const REPEATS_MIN: usize = 9;
 
-/// The flags of `growth`.
+/// Threads park one after another: each one's first wait
 #[derive(Clone, Args)]
 pub struct Growth {
     /// Threads that park one after another, a comma list [default: 43,171,683,1366]
@@ -51,7 +51,6 @@ shown!(Row, |row| row.first_wait_us.max, ["parking_lot": row.ratio_parking_lot])
 
 impl Workload for Growth {
     const NAME: &'static str = "growth";
-    const ABOUT: &'static str = "Threads park one after another: each one's first wait";
     type Row = Row;
 
     fn help() -> String {

@@ -9,13 +9,13 @@ use crate::summary::Line;
 use crate::values::{self, List};
 use crate::workload::{Workload, plain};
 use crate::{Lab, flags, sizes, sweep, workers};
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use clap::Args;
 use lab_measure::pool::{Gate, Pool};
 use lab_targets::{Name, Operation};
 use strum::VariantArray;
 
-/// The flags of `hash`.
+/// Wait on a word that differs: perf's `futex hash`
 #[derive(Clone, Args)]
 pub struct Hash {
     /// Threads, a comma list [default: 1,2; with --sweep 1,2,4,8,16]
@@ -41,7 +41,6 @@ pub struct Hash {
 
 impl Workload for Hash {
     const NAME: &'static str = "hash";
-    const ABOUT: &'static str = "Wait on a word that differs: perf's `futex hash`";
     const PERF: Option<u8> = Some(0);
     type Row = Row;
 
@@ -123,13 +122,9 @@ A sample in which a thread had its CPU for less than 95 % of the time is taken o
         ))?;
         let pool = Pool::new(threads, &bench.lab.cpus)?;
         let words = workers::words(&self.words, threads);
-        let gate = Gate::new(threads);
-        let job = {
-            let (subject, words, gate) = (bench.subject.clone(), words.clone(), gate.clone());
-            move |worker: usize| subject.hammer(Operation::WaitDiffers, &words[worker], &gate)
-        };
-        let tallies = pool.run(threads, job, || gate.stop_after(runtime))?;
-        ensure!(tallies.iter().all(|tally| tally.failed == 0), "not all waits ended with EAGAIN");
+        let (subject, theirs) = (bench.subject.clone(), words.clone());
+        let job = move |worker: usize, gate: &Gate| subject.hammer(Operation::WaitDiffers, &theirs[worker], gate);
+        let tallies = workers::hammer(&pool, threads, runtime, "a wait that differs", job)?;
         bench.rates(&tallies, |thread| {
             let (first, last) = (words[thread].word(0), words[thread].word(futexes - 1));
             let futexes = match futexes {

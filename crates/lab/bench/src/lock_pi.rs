@@ -8,10 +8,10 @@ use crate::rows::{self, count, each, shown, takes};
 use crate::settings::Settings;
 use crate::summary::Line;
 use crate::values::{self, List};
-use crate::workers::{self, Sample};
+use crate::workers::{self, Disturbances, Sample};
 use crate::workload::{Workload, plain};
 use crate::{Entrant, Head, Lab, Ratios};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use clap::Args;
 use lab_measure::machine::OwnLine;
 use lab_measure::pool::{Gate, Pool};
@@ -29,7 +29,7 @@ const BUDGET_S: f64 = 5.0;
 /// Microseconds that perf sleeps while it holds the lock.
 const PERF_HOLD: u64 = 1;
 
-/// The flags of `lock-pi`.
+/// Lock and unlock with priority inheritance: perf's `futex lock-pi`
 #[derive(Clone, Args)]
 pub struct LockPi {
     /// Threads, a comma list [default: 1,2]
@@ -67,7 +67,6 @@ type Locks = Arc<Vec<OwnLine<AtomicU32>>>;
 
 impl Workload for LockPi {
     const NAME: &'static str = "lock-pi";
-    const ABOUT: &'static str = "Lock and unlock with priority inheritance: perf's `futex lock-pi`";
     const PERF: Option<u8> = Some(4);
     type Row = Row;
 
@@ -193,14 +192,8 @@ impl LockPi {
         subject.make_ready();
         let hold = self.hold(0);
         let needs_nobody = locks.len() == *threads && *threads <= lab.own_cpus() && hold.is_none();
-        let mut tallies = Vec::new();
-        for _ in 0..workers::TRIES {
-            tallies = hammer(pool, subject, *threads, locks, hold, length).with_context(|| name.to_string())?;
-            if !needs_nobody || !workers::is_disturbed(&tallies) {
-                break;
-            }
-        }
-        Ok(Sample::of(&tallies))
+        let hammer = || hammer(pool, subject, *threads, locks, hold, length).with_context(|| name.to_string());
+        Disturbances::default().sample(needs_nobody, hammer)
     }
 }
 
@@ -212,13 +205,7 @@ fn hammer(
     hold: Option<Duration>,
     length: Duration,
 ) -> Result<Vec<Tally>> {
-    let gate = Gate::new(threads);
-    let job = {
-        let (subject, locks, gate) = (subject.clone(), locks.clone(), gate.clone());
-        move |worker: usize| subject.hammer_pi(&locks[worker % locks.len()].0, hold, &gate)
-    };
-    let tallies = pool.run(threads, job, || gate.stop_after(length))?;
-    let failed: u64 = tallies.iter().map(|tally| tally.failed).sum();
-    ensure!(failed == 0, "{failed} locks or unlocks failed");
-    Ok(tallies)
+    let (subject, locks) = (subject.clone(), locks.clone());
+    let job = move |worker: usize, gate: &Gate| subject.hammer_pi(&locks[worker % locks.len()].0, hold, gate);
+    workers::hammer(pool, threads, length, "lock and unlock", job)
 }

@@ -18,9 +18,8 @@ use lab_measure::stats::Spread;
 use lab_targets::Name;
 use lab_terminal::table::ratio;
 use serde::Serialize;
-use std::fmt;
 use std::time::Duration;
-use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
+use strum::{Display, EnumMessage, EnumString, IntoStaticStr, VariantArray};
 
 const BUDGET_S: f64 = 12.0;
 /// Length of a sample: long enough for a lock that is handed over rarely.
@@ -40,7 +39,7 @@ const MANY: (usize, usize) = (64, 16);
 const LOT: (usize, usize) = (2, 1024);
 
 /// `--line`: the parking_lot version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
 pub enum Version {
     /// parking_lot 0.12, on core 0.9.
     #[strum(serialize = "0.12")]
@@ -50,13 +49,7 @@ pub enum Version {
     V013,
 }
 
-impl fmt::Display for Version {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.into())
-    }
-}
-
-/// The flags of `locks`.
+/// parking_lot's own benchmarks: on its core, on the engine, and std's locks
 #[derive(Clone, Args)]
 pub struct Locks {
     /// Threads, a comma list [default: 1,2,8 on one mutex, 64 on many-locks, 2 on lot]
@@ -212,7 +205,6 @@ impl Case {
 
 impl Workload for Locks {
     const NAME: &'static str = "locks";
-    const ABOUT: &'static str = "parking_lot's own benchmarks: on its core, on the engine, and std's locks";
     type Row = Row;
 
     fn help() -> String {

@@ -24,7 +24,7 @@ const BUDGET_S: f64 = 6.0;
 /// Longest work of a player.
 const WORK_MAX: Duration = Duration::from_millis(100);
 
-/// The flags of `ping-pong`.
+/// Two threads wake each other in turn
 #[derive(Clone, Args)]
 pub struct PingPong {
     /// How many threads wake each other in turn, a comma list
@@ -108,7 +108,6 @@ impl Competitor {
 
 impl Workload for PingPong {
     const NAME: &'static str = "ping-pong";
-    const ABOUT: &'static str = "Two threads wake each other in turn";
     type Row = Row;
 
     fn help() -> String {

@@ -3,7 +3,7 @@
 use crate::all::All;
 use crate::flags::{Perfs, Sleeping, help_of_futexes};
 use crate::perf;
-use crate::rows::{self, each, shown, takes};
+use crate::rows::{self, shown};
 use crate::settings::Settings;
 use crate::sleepers::{self, Sleepers, wake_rest};
 use crate::summary::Line;
@@ -28,7 +28,7 @@ const PAIRS: usize = 64;
 /// The word that threads sleep on and the word that they are requeued to.
 type Pair = [OwnLine<AtomicU32>; 2];
 
-/// The flags of `requeue`.
+/// Sleeping threads are requeued to another word: perf's `futex requeue`
 #[derive(Clone, Args)]
 pub struct Requeue {
     /// Threads that sleep, a comma list [default: 1000]
@@ -93,7 +93,6 @@ pub fn section(at_once: AtOnce) -> String {
 
 impl Workload for Requeue {
     const NAME: &'static str = "requeue";
-    const ABOUT: &'static str = "Sleeping threads are requeued to another word: perf's `futex requeue`";
     const PERF: Option<u8> = Some(3);
     type Row = Row;
 
@@ -155,19 +154,13 @@ impl Workload for Requeue {
             true => ("target", format!("{} (pi)", row.head.target)),
             false => rows::target(row),
         };
-        let table = rows::table(rows, 1, |row| {
-            let at_once = ("at once", row.nrequeue);
-            sleepers::cells(row, target(row), at_once, ("ns/waiter", 1), &row.ns_per_op, &row.ratios)
-        });
-        let sentence = each(
+        sleepers::text(
             rows,
-            |row| (row.head.threads, row.nrequeue),
-            |row| {
-                let (target, threads, nrequeue) = (row.head.target, row.head.threads, row.nrequeue);
-                takes(row, &format!("{target}: a waiter of {threads} that are moved {nrequeue} at a time"), 0)
-            },
-        );
-        format!("{table}\n{sentence}")
+            "at once",
+            ("ns/waiter", 1),
+            |row| (target(row), row.nrequeue, row.ns_per_op, row.ratios),
+            |threads, nrequeue| format!("a waiter of {threads} that are moved {nrequeue} at a time"),
+        )
     }
 
     fn line(rows: &[Row]) -> Option<Line> {

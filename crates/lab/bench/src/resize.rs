@@ -33,7 +33,7 @@ const LEAD_IN: Duration = Duration::from_millis(50);
 /// Assumed time of a round in which one target stalls; decides how many rounds fit into the budget.
 const ROUND_GUESS: Duration = Duration::from_millis(250);
 
-/// The flags of `resize`.
+/// Resize a table under hammering threads
 #[derive(Clone, Args)]
 pub struct Resize {
     /// Threads that hammer, a comma list [default: 2,16]
@@ -79,7 +79,6 @@ shown!(Row, |row| row.resize_us, ["the kernel": row.ratio_kernel]);
 
 impl Workload for Resize {
     const NAME: &'static str = "resize";
-    const ABOUT: &'static str = "Resize a table under hammering threads";
     type Row = Row;
 
     fn help() -> String {

@@ -5,7 +5,7 @@ use crate::all::All;
 use crate::flags::{Perfs, Targets, Words, help_of_futexes};
 use crate::hammer::{self, Row};
 use crate::perf;
-use crate::rows::{self, each, takes};
+use crate::rows;
 use crate::settings::Settings;
 use crate::sleepers::{self, Sleepers, wake_rest};
 use crate::summary::Line;
@@ -28,7 +28,7 @@ const MANY: &str = "wake many";
 /// The word on which all threads sleep.
 pub type Word = Arc<OwnLine<AtomicU32>>;
 
-/// The flags of `wake`.
+/// Wake a word without waiters; with -w perf's `futex wake`
 #[derive(Clone, Args)]
 pub struct Wake {
     /// Threads, a comma list [default: 1,2; with -w 1000]
@@ -47,7 +47,6 @@ pub struct Wake {
 
 impl Workload for Wake {
     const NAME: &'static str = "wake";
-    const ABOUT: &'static str = "Wake a word without waiters; with -w perf's `futex wake`";
     const PERF: Option<u8> = Some(1);
     type Row = Row;
 
@@ -93,18 +92,13 @@ A sample in which a thread had its CPU for less than 95 % of the time is taken o
 
     fn text(&self, lab: &Lab<'_>, rows: &[Row]) -> String {
         let Some(nwakes) = self.nwakes else { return hammer::text(lab, rows, "A wake of a word without waiters") };
-        let table = rows::table(rows, 1, |row| {
-            sleepers::cells(row, rows::target(row), ("at once", nwakes), ("ns/wake", 0), &row.ns_per_op, &row.ratios)
-        });
-        let sentence = each(
+        sleepers::text(
             rows,
-            |row| row.head.threads,
-            |row| {
-                let (target, threads) = (row.head.target, row.head.threads);
-                takes(row, &format!("{target}: each wake of {threads} sleepers with {nwakes} a call"), 0)
-            },
-        );
-        format!("{table}\n{sentence}")
+            "at once",
+            ("ns/wake", 0),
+            |row| (rows::target(row), nwakes, row.ns_per_op, row.ratios),
+            |threads, nwakes| format!("each wake of {threads} sleepers with {nwakes} a call"),
+        )
     }
 
     fn line(rows: &[Row]) -> Option<Line> {

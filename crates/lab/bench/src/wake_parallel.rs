@@ -4,7 +4,7 @@
 use crate::all::All;
 use crate::flags::{Perfs, Sleeping, help_of_futexes};
 use crate::perf::{self, Stats, milliseconds};
-use crate::rows::{self, each, shown, takes};
+use crate::rows::{self, shown};
 use crate::settings::Settings;
 use crate::sleepers::{self, Sleepers, wake_rest};
 use crate::summary::Line;
@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 const NWAKERS: usize = 2;
 const BUDGET_S: f64 = 5.0;
 
-/// The flags of `wake-parallel`.
+/// Several threads each wake a share of the sleepers: perf's `futex wake-parallel`
 #[derive(Clone, Args)]
 pub struct WakeParallel {
     /// Threads that sleep, a comma list [default: 1000]
@@ -55,7 +55,6 @@ shown!(Row, |row| row.ns_per_op.median, row.ratios.over());
 
 impl Workload for WakeParallel {
     const NAME: &'static str = "wake-parallel";
-    const ABOUT: &'static str = "Several threads each wake a share of the sleepers: perf's `futex wake-parallel`";
     const PERF: Option<u8> = Some(2);
     type Row = Row;
 
@@ -117,19 +116,13 @@ impl Workload for WakeParallel {
     }
 
     fn text(&self, _: &Lab<'_>, rows: &[Row]) -> String {
-        let table = rows::table(rows, 1, |row| {
-            let (target, wakers) = (rows::target(row), ("wakers", row.nwakers));
-            sleepers::cells(row, target, wakers, ("ns/wake", 0), &row.ns_per_op, &row.ratios)
-        });
-        let sentence = each(
+        sleepers::text(
             rows,
-            |row| (row.head.threads, row.nwakers),
-            |row| {
-                let (target, threads, nwakers) = (row.head.target, row.head.threads, row.nwakers);
-                takes(row, &format!("{target}: each wake by {nwakers} threads of {threads} sleepers"), 0)
-            },
-        );
-        format!("{table}\n{sentence}")
+            "wakers",
+            ("ns/wake", 0),
+            |row| (rows::target(row), row.nwakers, row.ns_per_op, row.ratios),
+            |threads, nwakers| format!("each wake by {nwakers} threads of {threads} sleepers"),
+        )
     }
 
     fn line(rows: &[Row]) -> Option<Line> {

@@ -10,10 +10,10 @@ use crate::rows::{self, count, each, shown, takes};
 use crate::settings::{Buckets, Settings};
 use crate::summary::Line;
 use crate::values::{self, List};
-use crate::workers::{self, Sample};
+use crate::workers::{self, Disturbances, Sample};
 use crate::workload::{Workload, plain};
 use crate::{BUCKETS_MIN, Head, Lab};
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use clap::Args;
 use lab_measure::pool::{Gate, Pool};
 use lab_measure::stats::Spread;
@@ -23,7 +23,6 @@ use lab_targets::wasm::{self, Addresses, Subject};
 use lab_targets::{Name, Operation, Shape};
 use lab_terminal::table::ratio;
 use serde::Serialize;
-use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -38,7 +37,7 @@ const SETTLE: Duration = Duration::from_millis(300);
 /// Target name of the rival.
 pub const WASMTIME: &str = "wasmtime";
 
-/// The flags of `wasm`.
+/// WebAssembly's wait and notify; compared with wasmtime if built with it
 #[derive(Clone, Args)]
 pub struct Wasm {
     /// Threads, a comma list [default: 1,2]
@@ -129,7 +128,6 @@ impl Competitor {
 
 impl Workload for Wasm {
     const NAME: &'static str = "wasm";
-    const ABOUT: &'static str = "WebAssembly's wait and notify; compared with wasmtime if built with it";
     type Row = Row;
 
     fn help() -> String {
@@ -159,7 +157,7 @@ impl Workload for Wasm {
         let threads = lab.threads(&self.threads, &THREADS, notes);
         let pool = Pool::new(threads.iter().copied().max().unwrap_or(1), &lab.cpus)?;
         let own_cpus = lab.own_cpus();
-        let runner = Runner { own_cpus, words: &self.words, pool, disturbed: Cell::new(0), samples: Cell::new(0) };
+        let runner = Runner { own_cpus, words: &self.words, pool, disturbances: Disturbances::default() };
         let competitors = line_up(lab, &runner, &threads, notes)?;
         if competitors.is_empty() {
             return Ok(Vec::new());
@@ -176,7 +174,7 @@ impl Workload for Wasm {
             ),
             |lab, one, samples| row(lab, &self.words, one, samples),
         )?;
-        notes.extend(workers::remark(runner.disturbed.get(), runner.samples.get()));
+        notes.extend(runner.disturbances.remark());
         Ok(rows)
     }
 
@@ -210,8 +208,7 @@ struct Runner<'a> {
     own_cpus: usize,
     words: &'a flags::Words,
     pool: Pool,
-    disturbed: Cell<usize>,
-    samples: Cell<usize>,
+    disturbances: Disturbances,
 }
 
 fn line_up(lab: &Lab<'_>, runner: &Runner<'_>, threads: &[usize], notes: &mut Vec<String>) -> Result<Vec<Competitor>> {
@@ -272,20 +269,11 @@ impl Runner<'_> {
 
     /// One sample; once more where a thread had no CPU for a while.
     fn sample(&self, one: &Competitor, length: Duration) -> Result<Sample> {
-        let mut tallies = Vec::new();
-        let mut disturbed = true;
         // Where threads sleep for a lock of the runtime they have no CPU either, and that counts.
         let sleeps = one.policy.is_none() && one.threads > 1;
-        for _ in 0..workers::TRIES {
-            tallies = self.hammer(&one.subject, one.case, one.threads, one.operation, length)?;
-            disturbed = !sleeps && one.threads <= self.own_cpus && workers::is_disturbed(&tallies);
-            if !disturbed {
-                break;
-            }
-        }
-        self.samples.update(|count| count + 1);
-        self.disturbed.update(|count| count + usize::from(disturbed));
-        Ok(Sample::of(&tallies))
+        self.disturbances.sample(!sleeps && one.threads <= self.own_cpus, || {
+            self.hammer(&one.subject, one.case, one.threads, one.operation, length)
+        })
     }
 
     /// Hammers with waits, so that the table exists and has found its size.
@@ -307,16 +295,10 @@ impl Runner<'_> {
         operation: Operation,
         length: Duration,
     ) -> Result<Vec<Tally>> {
-        let gate = Gate::new(threads);
-        let job = {
-            let (subject, gate) = (subject.clone(), gate.clone());
-            let addresses: Vec<_> = (0..threads).map(|worker| self.addresses(case, worker)).collect();
-            move |worker: usize| subject.hammer(operation, addresses[worker], &gate)
-        };
-        let tallies = self.pool.run(threads, job, || gate.stop_after(length))?;
-        let failed: u64 = tallies.iter().map(|tally| tally.failed).sum();
-        ensure!(failed == 0, "{failed} operations of wasm {} had a wrong result", name(operation));
-        Ok(tallies)
+        let subject = subject.clone();
+        let addresses: Vec<_> = (0..threads).map(|worker| self.addresses(case, worker)).collect();
+        let job = move |worker: usize, gate: &Gate| subject.hammer(operation, addresses[worker], gate);
+        workers::hammer(&self.pool, threads, length, format_args!("wasm {}", name(operation)), job)
     }
 }
 

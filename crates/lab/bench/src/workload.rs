@@ -1,6 +1,7 @@
 //! What a workload is, and the list of all.
 //!
-//! A workload is one file: a struct of its flags, and [`Workload`] for it, which says how it is measured and shown.
+//! A workload is one file: a struct of its flags, whose documentation is its help, and [`Workload`] for it, which says how
+//! it is measured and shown.
 //! Such a file and its line in [`ALL`] are all that a new one needs.
 
 use crate::all::All;
@@ -20,8 +21,6 @@ use serde::Serialize;
 pub trait Workload: Args + Clone + 'static {
     /// Its name on the command line and in the rows.
     const NAME: &'static str;
-    /// The line about it in the help.
-    const ABOUT: &'static str;
     /// Whether it runs alone and not with other workloads.
     const IS_ALONE: bool = false;
     /// Its place among the benchmarks of `perf bench futex`. `None` if perf does not have it.
@@ -120,7 +119,7 @@ const fn entry<W: Workload>() -> Entry {
         name: W::NAME,
         is_alone: W::IS_ALONE,
         perf: W::PERF,
-        command: || W::augment_args(Command::new(W::NAME).about(W::ABOUT).after_long_help(W::help())),
+        command: || W::augment_args(Command::new(W::NAME)).after_long_help(W::help()),
         job: |matches| {
             let mut workload = W::from_arg_matches(matches).map_err(Refusal::Clap)?;
             let settings = workload.check().map_err(Refusal::Mistake)?;

@@ -59,8 +59,3 @@ impl BenchVerb {
         }
     }
 }
-
-/// Joins several workloads, each parsed with the same flags, into one run.
-pub fn together(runs: Vec<Bench>) -> Result<Bench, String> {
-    all::together(runs.into_iter().flat_map(|run| run.jobs).collect())
-}

@@ -13,50 +13,22 @@ pub mod sim;
 pub mod sim_more;
 mod soak;
 
-pub use manual::{CompletionsArgs, ManArgs};
+use manual::{CompletionsArgs, ManArgs};
 
+use crate::{EXIT_FAILURE, EXIT_USAGE, failed, measuring, watching};
 use bench::BenchVerb;
 use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use compare::CompareArgs;
-use lab_bench::{Bench, Child};
-use lab_compare::Compare;
-use lab_report::page::Report;
-use lab_run::{Advise, Run};
-use lab_soak::Soak;
-use lab_waits::Locks;
+use lab_bench::Child;
+use lab_measure::interrupt;
+use lab_run::Run;
+use lab_soak::Verdict;
+use lab_terminal::stderr;
 use std::ffi::OsString;
+use std::process::ExitCode;
 
-/// A parsed command with its settings, which have been checked.
-pub enum Command {
-    /// `ufutex bench`.
-    Bench(Bench),
-    /// `ufutex run`.
-    Run(Box<Run>),
-    /// `ufutex report`.
-    Report(Report),
-    /// `ufutex compare`.
-    Compare(Compare),
-    /// `ufutex sim`.
-    Sim(Box<lab_sim::Settings>),
-    /// `ufutex sim timers`.
-    SimTimers(Box<lab_sim::timers::Settings>),
-    /// `ufutex sim schbench`.
-    SimSchbench(Box<lab_sim::schbench::Settings>),
-    /// `ufutex sim validate`.
-    SimValidate(lab_sim::validate::Settings),
-    /// `ufutex soak`.
-    Soak(Soak),
-    /// `ufutex advise`.
-    Advise(Box<Advise>),
-    /// `ufutex locks`.
-    Locks(Box<Locks>),
-    /// `ufutex completions`.
-    Completions(CompletionsArgs),
-    /// `ufutex man`.
-    Man(ManArgs),
-    /// A hidden child of `bench`.
-    Child(Child),
-}
+/// A parsed command whose settings have been checked. It returns the exit status.
+pub type Command = Box<dyn FnOnce() -> ExitCode>;
 
 /// Why no command is run.
 pub enum Refusal {
@@ -70,32 +42,23 @@ pub enum Refusal {
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, Refusal> {
     let mut arguments: Vec<OsString> = arguments.into_iter().collect();
     if let Some(run) = run_alone(&arguments) {
-        return Ok(Command::Run(Box::new(run)));
+        return Ok(Box::new(move || lab_run::run::run(&run)));
     }
     let mut shape = whole();
-    let verb = arguments.get(1).and_then(|verb| verb.to_str()).unwrap_or_default().to_string();
-    let named = named::take(&mut arguments, shape.find_subcommand(&verb)).map_err(Refusal::Mistake)?;
-    let mut commands = Vec::new();
-    for name in &named {
+    let name = arguments.get(1).and_then(|name| name.to_str()).unwrap_or_default().to_string();
+    let named = named::take(&mut arguments, shape.find_subcommand(&name)).map_err(Refusal::Mistake)?;
+    let of_workload = |workload: &String| {
         let mut arguments = arguments.clone();
-        arguments.insert(2, name.into());
-        commands.push((name.clone(), command(&mut shape, arguments, &format!("{verb} {name}"))?));
-    }
-    match commands.len() {
-        0 => command(&mut shape, arguments, &verb),
-        1 => Ok(commands.remove(0).1),
-        _ if verb == "bench" => {
-            let runs = commands.into_iter().filter_map(|(_, command)| match command {
-                Command::Bench(run) => Some(run),
-                _ => None,
-            });
-            bench::together(runs.collect()).map(Command::Bench).map_err(Refusal::Mistake)
-        }
-        _ => Err(Refusal::Mistake(format!(
-            "'{}' cannot be combined with another workload; accepted: one workload",
-            named[1]
-        ))),
-    }
+        arguments.insert(2, workload.into());
+        verb(&mut shape, arguments, &format!("{name} {workload}"))
+    };
+    let mut verbs = named.iter().map(of_workload).collect::<Result<Vec<_>, _>>()?;
+    let command = match verbs.len() {
+        0 => checked(verb(&mut shape, arguments, &name)?),
+        1 => checked(verbs.remove(0)),
+        _ => together(verbs, &named),
+    };
+    command.map_err(Refusal::Mistake)
 }
 
 /// Parses `ufutex run` without the other commands, whose flags take longer to build than the program takes to start.
@@ -108,33 +71,61 @@ fn run_alone(arguments: &[OsString]) -> Option<Run> {
 }
 
 /// Parses a command line with at most one workload.
-fn command(shape: &mut clap::Command, arguments: Vec<OsString>, verb: &str) -> Result<Command, Refusal> {
-    let top = shape
-        .try_get_matches_from_mut(arguments)
-        .and_then(|matches| Top::from_arg_matches(&matches))
-        .map_err(|error| mistake::refusal(&error, shape, verb))?;
-    match top.verb {
-        Verb::Bench(verb) => verb.check().map(Command::Bench).map_err(Refusal::Mistake),
-        Verb::Run(args) => args.check().map(|run| Command::Run(Box::new(run))).map_err(Refusal::Mistake),
-        Verb::Report(args) => args.check().map(Command::Report).map_err(Refusal::Mistake),
-        Verb::Compare(args) => Ok(Command::Compare(args.into())),
-        Verb::Sim(verb) => simulation(verb).map_err(Refusal::Mistake),
-        Verb::Soak(args) => Ok(Command::Soak(args.into())),
-        Verb::Advise(args) => Ok(Command::Advise(Box::new(args.into()))),
-        Verb::Locks(args) => args.check().map(|locks| Command::Locks(Box::new(locks))).map_err(Refusal::Mistake),
-        Verb::Completions(args) => Ok(Command::Completions(args)),
-        Verb::Man(args) => known_verb(args).map(Command::Man).map_err(Refusal::Mistake),
-        Verb::Child(child) => Ok(Command::Child(child)),
-    }
+fn verb(shape: &mut clap::Command, arguments: Vec<OsString>, name: &str) -> Result<Verb, Refusal> {
+    let matches = shape.try_get_matches_from_mut(arguments);
+    let top = matches.and_then(|matches| Top::from_arg_matches(&matches));
+    top.map(|top| top.verb).map_err(|error| mistake::refusal(&error, shape, name))
 }
 
-fn simulation(verb: SimVerb) -> Result<Command, String> {
-    Ok(match verb.own {
-        None => Command::Sim(Box::new(verb.args.check()?)),
-        Some(OwnSim::Timers(args)) => Command::SimTimers(Box::new(args.check()?)),
-        Some(OwnSim::Schbench(args)) => Command::SimSchbench(Box::new(args.check()?)),
-        Some(OwnSim::Validate(args)) => Command::SimValidate(args.check()?),
+/// Checks the flags against each other. An error is one line for the user.
+fn checked(verb: Verb) -> Result<Command, String> {
+    Ok(match verb {
+        Verb::Bench(verb) => measuring(verb.check()?, lab_bench::run),
+        Verb::Run(args) => {
+            let run = args.check()?;
+            Box::new(move || lab_run::run::run(&run))
+        }
+        Verb::Report(args) => measuring(args.check()?, lab_report::page::run),
+        Verb::Compare(args) => Box::new(move || {
+            lab_compare::run(&args.into()).unwrap_or_else(|line| {
+                stderr::say(line);
+                ExitCode::from(EXIT_USAGE)
+            })
+        }),
+        Verb::Sim(verb) => match verb.own {
+            None => measuring(verb.args.check()?, lab_sim::run),
+            Some(OwnSim::Timers(args)) => measuring(args.check()?, lab_sim::timers::print),
+            Some(OwnSim::Schbench(args)) => measuring(args.check()?, lab_sim::schbench::print),
+            Some(OwnSim::Validate(args)) => measuring(args.check()?, lab_sim::validate::run),
+        },
+        Verb::Soak(args) => watching(move || match lab_soak::run(&args.into()) {
+            Ok(Verdict::Clean) => ExitCode::SUCCESS,
+            Ok(Verdict::Interrupted) => ExitCode::from(interrupt::EXIT),
+            Ok(Verdict::Broken) => ExitCode::from(EXIT_FAILURE),
+            Err(error) => failed(&error),
+        }),
+        Verb::Advise(args) => watching(move || lab_run::advise::run(&args.into())),
+        Verb::Locks(args) => {
+            let locks = args.check()?;
+            watching(move || lab_waits::run(&locks))
+        }
+        Verb::Completions(args) => measuring(args.shell, |shell| crate::manual::completions(*shell)),
+        Verb::Man(args) => measuring(known_verb(args)?, |args| match &args.output {
+            Some(directory) => crate::manual::pages(directory),
+            None => crate::manual::page(&args.name()),
+        }),
+        Verb::Child(child) => measuring(child, Child::run),
     })
+}
+
+/// Joins several workloads, each parsed with the same flags, into one command.
+fn together(verbs: Vec<Verb>, named: &[String]) -> Result<Command, String> {
+    let jobs = verbs.into_iter().map(|verb| match verb {
+        Verb::Bench(verb) => verb.check().map(|bench| bench.jobs),
+        _ => Err(format!("'{}' cannot be combined with another workload; accepted: one workload", named[1])),
+    });
+    let jobs = jobs.collect::<Result<Vec<_>, _>>()?;
+    Ok(measuring(lab_bench::all::together(jobs.into_iter().flatten().collect())?, lab_bench::run))
 }
 
 /// The command line. A flag's value may begin with a minus sign, so that a mistake in it is not taken for another flag.
@@ -258,7 +249,8 @@ mod tests {
         for line in ["run true", "run -- true", "run --trap --stats -o a env -i true", "run --slots 8 --immutable x"] {
             let line = words(&format!("ufutex {line}"));
             let alone = run_alone(&line).expect("no mistake");
-            let Ok(Command::Run(whole)) = command(&mut super::whole(), line, "run") else { panic!("another command") };
+            let Ok(Verb::Run(whole)) = verb(&mut super::whole(), line, "run") else { panic!("another command") };
+            let whole = whole.check().expect("no mistake");
             assert_eq!((alone.settings, alone.output, alone.command), (whole.settings, whole.output, whole.command));
         }
         for line in

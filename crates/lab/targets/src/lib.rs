@@ -23,16 +23,15 @@ use lab_measure::pool::Gate;
 use loops::{Hammered, PingPong, Tally, Timeline, WaitDiffers, WakeNoWaiter, Window};
 use requeue::{Move, Moved};
 use schbench::SharedState;
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
-use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
+use strum::{Display, EnumMessage, EnumString, IntoStaticStr, VariantArray};
 
 pub use kernel::has_private_hash as kernel_has_private_hash;
 
 /// A target's name on the command line and in the rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Name {
     /// The engine's default scheme, which resizes under load.
@@ -95,14 +94,8 @@ impl Name {
     }
 }
 
-impl fmt::Display for Name {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.text())
-    }
-}
-
 /// A bucket layout of our tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Display, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "lowercase")]
 pub enum Layout {
     /// 64 bytes.
@@ -111,12 +104,6 @@ pub enum Layout {
     Packed,
     /// 128 bytes, with the chain on its own cache line.
     Split,
-}
-
-impl fmt::Display for Layout {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.into())
-    }
 }
 
 /// How a wait ended.

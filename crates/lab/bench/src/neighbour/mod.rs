@@ -34,7 +34,7 @@ const SAMPLE_S: f64 = 0.125;
 /// Shortest sample. A shorter one has too few operations for a tail.
 const SAMPLE_MIN: Duration = Duration::from_millis(10);
 
-/// The flags of `neighbour`, which does not compare targets.
+/// A guest's operations while another guest attacks
 #[derive(Clone, Args)]
 pub struct Neighbour {
     /// Attacks, a comma list [default: all]; see below
@@ -85,7 +85,6 @@ struct Pair {
 
 impl Workload for Neighbour {
     const NAME: &'static str = "neighbour";
-    const ABOUT: &'static str = "A guest's operations while another guest attacks";
     const IS_ALONE: bool = true;
     type Row = Row;
 

@@ -49,7 +49,7 @@ enum Pin {
     Ccx,
 }
 
-/// schbench's flags, with its names, then the lab's.
+/// schbench: message threads and their workers wake each other
 #[derive(Clone, Args)]
 pub struct Schbench {
     /// Message threads
@@ -166,7 +166,6 @@ fn slots_or_none(text: &str) -> Result<usize, String> {
 
 impl Workload for Schbench {
     const NAME: &'static str = "schbench";
-    const ABOUT: &'static str = "schbench: message threads and their workers wake each other";
     const IS_ALONE: bool = true;
     type Row = Row;
 

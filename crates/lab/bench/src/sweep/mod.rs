@@ -10,7 +10,7 @@ mod places;
 use crate::hammer::Row;
 use crate::hash::Hash;
 use crate::settings::Buckets;
-use crate::workers::{self, Sample};
+use crate::workers::{self, Disturbances, Sample};
 use crate::{Head, Lab, Ratios, children};
 use anyhow::{Result, ensure};
 use child::Report;
@@ -138,14 +138,7 @@ fn once(lab: &Lab<'_>, field: &Field<'_>, cell: &Cell, length: Duration) -> Resu
         return in_children(field, cell, &cpus, length);
     }
     let has_cpus = cell.threads * cell.processes() <= lab.own_cpus();
-    let mut tallies = Vec::new();
-    for _ in 0..workers::TRIES {
-        tallies = hammer(field, cell, &cpus, length)?;
-        if !has_cpus || !workers::is_disturbed(&tallies) {
-            break;
-        }
-    }
-    Ok(Sample::of(&tallies))
+    Disturbances::default().sample(has_cpus, || hammer(field, cell, &cpus, length))
 }
 
 fn hammer(field: &Field<'_>, cell: &Cell, cpus: &[usize], length: Duration) -> Result<Vec<lab_targets::loops::Tally>> {

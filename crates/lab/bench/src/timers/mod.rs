@@ -19,6 +19,7 @@ use crate::flags::{self, Output};
 use crate::settings::Settings;
 use crate::summary::Line;
 use crate::values::{self, List, NUMBER_MAX};
+use crate::workers::Disturbances;
 use crate::workload::{Workload, plain};
 use crate::{Lab, workers};
 use anyhow::Result;
@@ -26,10 +27,9 @@ use clap::Args;
 use lab_measure::pool::Pool;
 use lab_measure::stats;
 use lab_targets::timers::{self, Name, Rendezvous, Test, Times};
-use std::cell::Cell;
 use strum::VariantArray;
 
-/// The flags of `timers`.
+/// POSIX timers: the engine's, four designs of a kernel's table, and the host kernel's
 #[derive(Clone, Args)]
 pub struct Timers {
     /// Timers of each thread (create-delete: loops), a comma list [default: create-getoverrun 20000,100000;
@@ -67,7 +67,6 @@ fn sparse(text: &str) -> Result<usize, String> {
 
 impl Workload for Timers {
     const NAME: &'static str = "timers";
-    const ABOUT: &'static str = "POSIX timers: the engine's, four designs of a kernel's table, and the host kernel's";
     type Row = Row;
 
     fn help() -> String {
@@ -118,10 +117,9 @@ A sample in which a thread had its CPU for less than 95 % of the time is taken o
         let threads = competitors.iter().map(|one| one.case.threads * one.case.processes).max();
         let Some(threads) = threads else { return Ok(Vec::new()) };
         keep_freed_memory();
-        let runner =
-            Runner { lab, pool: Pool::new(threads, &lab.cpus)?, samples: Cell::new(0), disturbed: Cell::new(0) };
+        let runner = Runner { lab, pool: Pool::new(threads, &lab.cpus)?, disturbances: Disturbances::default() };
         let samples = lab.beside_noise(|| course::run(lab, &competitors, |one| runner.sample(one)))?;
-        notes.extend(workers::remark(runner.disturbed.get(), runner.samples.get()));
+        notes.extend(runner.disturbances.remark());
         let mut taken = Vec::new();
         for (one, samples) in competitors.iter().zip(samples) {
             match samples.into_iter().collect::<Result<Vec<Times>, String>>() {
@@ -131,8 +129,8 @@ A sample in which a thread had its CPU for less than 95 % of the time is taken o
             }
         }
         for (one, samples) in &taken {
-            for measure in Measure::ALL {
-                let values: Vec<_> = samples.iter().filter_map(|sample| measure.of(sample)).collect();
+            for measure in Measure::VARIANTS.iter().copied() {
+                let values = measure.of(samples);
                 if !values.is_empty() {
                     lab.series.put((&section(measure, &one.case), one.name.text(), one.case.threads), values);
                 }
@@ -192,8 +190,7 @@ struct Competitor {
 struct Runner<'a> {
     lab: &'a Lab<'a>,
     pool: Pool,
-    samples: Cell<usize>,
-    disturbed: Cell<usize>,
+    disturbances: Disturbances,
 }
 
 /// A sample, or why this target cannot be measured here.
@@ -246,8 +243,7 @@ impl Runner<'_> {
         if is_disturbed(&sample) && is_short(&sample) {
             sample = self.take(one)?;
         }
-        self.samples.update(|count| count + 1);
-        self.disturbed.update(|count| count + usize::from(is_disturbed(&sample)));
+        self.disturbances.count(is_disturbed(&sample));
         Ok(sample)
     }
 
@@ -294,7 +290,7 @@ fn mean(all: &[Times]) -> Times {
 
 fn row(lab: &Lab<'_>, one: &Competitor, samples: &[Times]) -> Row {
     let median = |measure: Measure| {
-        let values: Vec<_> = samples.iter().filter_map(|sample| measure.of(sample)).collect();
+        let values = measure.of(samples);
         (!values.is_empty()).then(|| stats::median(&values))
     };
     // Rounded to hundredths: further digits are noise.
