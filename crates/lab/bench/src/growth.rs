@@ -10,7 +10,7 @@ use crate::settings::{Buckets, Settings};
 use crate::summary::Line;
 use crate::values::{self, List};
 use crate::workload::{Workload, plain};
-use crate::{Head, Lab, Ratios, policy_name};
+use crate::{Head, Lab, Ratios, children, policy_name};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use lab_measure::interrupt;
@@ -20,7 +20,7 @@ use lab_targets::Name;
 use lab_targets::Policy;
 use lab_terminal::table::ratio;
 use serde::Serialize;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Instant;
 
 const THREADS: [usize; 4] = [43, 171, 683, 1366];
@@ -172,8 +172,7 @@ fn policy(lab: &Lab<'_>, name: Name, threads: usize) -> Policy {
 }
 
 fn child(lab: &Lab<'_>, name: Name, threads: usize) -> Result<Report> {
-    let program = std::env::current_exe().context("cannot find this program's own file")?;
-    let output = interrupt::in_own_group(&mut Command::new(program))
+    let output = interrupt::in_own_group(&mut children::command()?)
         .arg("growth-child")
         .args(["--target", name.text(), "--threads", &threads.to_string()])
         .args(["--layout", &lab.settings.layout.to_string(), "--policy", &policy(lab, name, threads).to_string()])

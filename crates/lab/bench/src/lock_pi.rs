@@ -150,8 +150,7 @@ impl Workload for LockPi {
 
     /// Every thread repeats: lock, sleep for a microsecond, unlock.
     fn perf(&self, bench: &perf::Bench<'_>) -> Result<()> {
-        bench.needs_sleep()?;
-        bench.needs_pi()?;
+        bench.refuse(true, false)?;
         let (threads, runtime) = (bench.threads, bench.runtime());
         let seconds = runtime.as_secs_f64();
         perf::summary(format!("{threads} threads doing pi lock/unlock pairing for {seconds} secs."))?;

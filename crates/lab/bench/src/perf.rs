@@ -135,30 +135,19 @@ impl Bench<'_> {
         self.settings().runtime_s.map_or(RUNTIME, Duration::from_secs_f64)
     }
 
-    /// Rejects a target on which no thread can sleep.
-    pub fn needs_sleep(&self) -> Result<()> {
+    /// Rejects a target on which no thread can sleep, and one without what the workload needs: locks with priority
+    /// inheritance, or requeuing some of the waiters in a call.
+    pub fn refuse(&self, needs_pi: bool, needs_count: bool) -> Result<()> {
         let name = self.name;
         if !name.can_sleep() {
             bail!(
                 "--targets '{name}' is not accepted with this workload and --format perf: no thread can sleep on it; accepted: hash"
             );
         }
-        Ok(())
-    }
-
-    /// Rejects a target without priority inheritance.
-    pub fn needs_pi(&self) -> Result<()> {
-        let name = self.name;
-        if !name.has_pi() {
+        if needs_pi && !name.has_pi() {
             bail!("--targets '{name}' has no locks with priority inheritance; accepted: the other targets");
         }
-        Ok(())
-    }
-
-    /// Rejects a target that requeues all waiters or none.
-    pub fn needs_count(&self) -> Result<()> {
-        let name = self.name;
-        if name == Name::ParkingLot {
+        if needs_count && name == Name::ParkingLot {
             bail!("--targets '{name}' requeues all waiters in one call; accepted: --broadcast");
         }
         Ok(())

@@ -173,13 +173,7 @@ impl Workload for Requeue {
 
     /// Threads sleep on one word and are requeued to another; with `-p` to a lock, which each call's first waiter takes.
     fn perf(&self, bench: &perf::Bench<'_>) -> Result<()> {
-        bench.needs_sleep()?;
-        if self.pi {
-            bench.needs_pi()?;
-        }
-        if self.at_once() != Some(AtOnce::All) {
-            bench.needs_count()?;
-        }
+        bench.refuse(self.pi, self.at_once() != Some(AtOnce::All))?;
         let threads = bench.threads;
         let nrequeue = self.at_once().unwrap_or(AtOnce::Some(1)).of(threads);
         let words: Arc<Vec<Pair>> = Arc::new(vec![Default::default()]);

@@ -113,7 +113,7 @@ A sample in which a thread had its CPU for less than 95 % of the time is taken o
 
     /// Threads sleep on one word, and each call wakes `-w` of them.
     fn perf(&self, bench: &perf::Bench<'_>) -> Result<()> {
-        bench.needs_sleep()?;
+        bench.refuse(false, false)?;
         let (threads, nwakes, word) = (bench.threads, self.nwakes.unwrap_or(1), Word::default());
         let (privacy, at) = (bench.privacy(), &word.0);
         perf::summary(format!(

@@ -135,7 +135,7 @@ impl Workload for WakeParallel {
 
     /// Threads sleep on one word, and each waker wakes an equal share of them.
     fn perf(&self, bench: &perf::Bench<'_>) -> Result<()> {
-        bench.needs_sleep()?;
+        bench.refuse(false, false)?;
         let threads = bench.threads;
         // As in perf: by default one waker for each sleeper.
         let nwakers = self.nwakers.unwrap_or(threads).min(threads);

@@ -1,8 +1,13 @@
 //! What a workload is, and the list of all.
 //!
-//! A workload is one file: a struct of its flags, whose documentation is its help, and [`Workload`] for it, which says how
-//! it is measured and shown.
-//! Such a file and its line in [`ALL`] are all that a new one needs.
+//! A workload is one file. It has a struct of its flags, whose documentation is its help; the struct of a row, which
+//! `--json` prints; and [`Workload`] for the flags: name, check, cases, samples, rows, table and sentence. Such a file and
+//! its line in [`ALL`] are all that a new workload needs.
+//!
+//! Flags that several workloads have are groups in `flags`. The measuring loop reads a flag from its struct: there is no
+//! second struct of settings. What all workloads share of their flags is in [`Settings`]. [`Lab::measure`] takes the
+//! samples of all cases in turn, stores them for ratios, and makes the rows. `print` prints them. The command line is made
+//! from the list, and so are a run of all workloads (`all`) and perf's format (`perf`).
 
 use crate::all::All;
 use crate::print::Printer;

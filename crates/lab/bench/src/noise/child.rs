@@ -1,6 +1,7 @@
 //! The process that keeps all CPUs busy.
 
 use super::READY;
+use crate::children;
 use anyhow::{Context, Result};
 use clap::Args;
 use lab_measure::{interrupt, machine};
@@ -30,7 +31,7 @@ pub struct Child {
 /// The command that runs this process.
 pub fn command(loops: usize, cpus: &[usize]) -> Result<Command> {
     let cpus: Vec<_> = cpus.iter().map(ToString::to_string).collect();
-    let mut command = Command::new(std::env::current_exe().context("cannot find this program's own file")?);
+    let mut command = children::command()?;
     command.args(["noise-child", "--loops", &loops.to_string(), "--cpus", &cpus.join(",")]);
     command.args(["--parent", &std::process::id().to_string()]);
     Ok(command)
