@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use strum::{Display, IntoStaticStr};
 
 const DISTINCT: [usize; 2] = [100, 100_000];
 const SAME_BUCKET: [usize; 1] = [10_000];
@@ -66,7 +67,8 @@ pub struct Row {
 shown!(Row, |row| row.ns_per_op.median, []);
 
 /// The words of the waiters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display, IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Case {
     /// Each waiter has its own word.
     Distinct,
@@ -74,20 +76,10 @@ pub enum Case {
     SameBucket,
 }
 
-impl Case {
-    /// The printed name.
-    pub fn text(self) -> &'static str {
-        match self {
-            Case::Distinct => "distinct",
-            Case::SameBucket => "same-bucket",
-        }
-    }
-}
-
 /// Section of the results in `Lab::series`. The last part of a key is the number of waiters of a domain.
 pub fn section(case: Case, kind: Kind, domains: usize) -> String {
     let many = if domains > 1 { ", many domains" } else { "" };
-    format!("crowd {} {}{many}", case.text(), kind.text())
+    format!("crowd {case} {}{many}", kind.text())
 }
 
 /// Number of waiters.
@@ -199,7 +191,7 @@ fn target(lab: &mut Lab<'_>, asked: &Crowd, name: Name, targets: usize, notes: &
     let has_own_cpu = lab.own_cpus() > 0;
     let disturbances = Disturbances::default();
     let rows = lab.measure(
-        &format!("crowd, {name}"),
+        &format!("crowd: {name}, {} rows", competitors.len()),
         pace.rounds,
         &competitors,
         |_, one| {
@@ -230,7 +222,7 @@ fn line_up(lab: &Lab<'_>, asked: &Crowd, name: Name, notes: &mut Vec<String>) ->
                 {
                     notes.push(format!(
                         "{name}, {} left out: in its table the words of a cache line have different buckets",
-                        case.text()
+                        case
                     ));
                     return Ok(competitors);
                 }
@@ -385,7 +377,7 @@ fn row(lab: &Lab<'_>, asked: &Crowd, name: Name, one: &Competitor, samples: &[f6
             repeat: samples.len(),
             ..Head::new(lab, Crowd::NAME, name, 1)
         },
-        case: one.case.text(),
+        case: one.case.into(),
         waiters: one.size.waiters,
         waiter_kind: one.kind.text(),
         domains: one.size.domains,

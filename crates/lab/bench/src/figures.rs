@@ -1,7 +1,7 @@
 //! The bounds that the engine must keep (`--figures`), checked on the samples of this run.
 
 use crate::crowd::{Case as CrowdCase, section as crowd_section};
-use crate::locks::{Case as LocksCase, Target as LocksTarget};
+use crate::locks::Case as LocksCase;
 use crate::requeue::{AtOnce, section as requeue_section};
 use crate::sizes::share_of_best;
 use crate::timers::{Case as TimersCase, Measure as TimersMeasure, section as timers_section};
@@ -235,8 +235,8 @@ fn locks(series: &Series) -> Vec<Figure> {
     ];
     let judge = |(name, case): (&'static str, LocksCase)| {
         let (section, threads) = (case.section(), case.threads());
-        let key = |target: LocksTarget| (section.as_str(), target.text(), threads);
-        let ratio = series.ratio(key(LocksTarget::Ufutex), key(LocksTarget::ParkingLot));
+        let key = |target| (section.as_str(), target, threads);
+        let ratio = series.ratio(key("live"), key("parking_lot"));
         let bound = if matches!(case, LocksCase::Many(..) | LocksCase::Lot(..)) { 1.0 } else { 1.05 };
         figure(name, ratio, Bound::AtMost(bound), "")
     };

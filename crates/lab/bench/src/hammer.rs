@@ -5,7 +5,7 @@ use crate::rows::{self, Shown, beside_rivals, count, join, main_row, shown};
 use crate::settings::Buckets;
 use crate::values::List;
 use crate::workers::{Sample, Workers};
-use crate::{BUCKETS_MIN, Entrant, Head, Lab, Ratios};
+use crate::{BUCKETS_MIN, Entrant, Head, Lab, Ratios, stage};
 use anyhow::Result;
 use lab_measure::stats::Spread;
 use lab_targets::Policy;
@@ -104,7 +104,7 @@ pub fn run(
     let default_s = if operation == Operation::WaitDiffers { HASH_BUDGET_S } else { WAKE_BUDGET_S };
     let (section, pace) = (section(operation), lab.pace(default_s, competitors.len()));
     let rows = lab.measure(
-        section,
+        &stage(section, &competitors),
         pace.rounds,
         &competitors,
         |_, Competitor { entrant, .. }| workers.sample(&entrant.subject, entrant.threads, operation, pace.sample),

@@ -149,7 +149,7 @@ impl<'a> Lab<'a> {
         (key, time): (impl Fn(&C) -> OwnKey, impl Fn(&S) -> f64),
         row: impl Fn(&Lab<'_>, &C, &[S]) -> R,
     ) -> Result<Vec<R>> {
-        let progress = self.progress(&format!("{stage}: {} rows, {} rounds", cases.len(), rounds.count), rounds.count);
+        let progress = self.progress(&format!("{stage}, {} rounds", rounds.count), rounds.count);
         let samples = self.rounds(rounds, cases.len(), &progress, |number| sample(self, &cases[number]))?;
         drop(progress);
         for (case, samples) in cases.iter().zip(&samples) {
@@ -234,6 +234,11 @@ impl<'a> Lab<'a> {
         };
         Progress::start(&stage, rounds, self.settings.silent)
     }
+}
+
+/// The stage of a workload in its progress line: how many rows it will have.
+fn stage<C>(workload: &str, cases: &[C]) -> String {
+    format!("{workload}: {} rows", cases.len())
 }
 
 /// One row for each competitor with samples. After Ctrl-C some competitors have none.

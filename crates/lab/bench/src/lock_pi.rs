@@ -10,7 +10,7 @@ use crate::summary::Line;
 use crate::values::{self, List};
 use crate::workers::{self, Disturbances, Sample};
 use crate::workload::{Workload, plain};
-use crate::{Entrant, Head, Lab, Ratios};
+use crate::{Entrant, Head, Lab, Ratios, stage};
 use anyhow::{Context, Result};
 use clap::Args;
 use lab_measure::machine::OwnLine;
@@ -99,7 +99,7 @@ impl Workload for LockPi {
         let pool = Pool::new(threads.iter().copied().max().unwrap_or(1), &lab.cpus)?;
         let pace = lab.pace(BUDGET_S, competitors.len());
         lab.measure(
-            Self::NAME,
+            &stage(Self::NAME, &competitors),
             pace.rounds,
             &competitors,
             |lab, (one, locks)| self.once(lab, &pool, one, locks, pace.sample),

@@ -10,7 +10,7 @@ use crate::settings::Settings;
 use crate::summary::Line;
 use crate::values::{self, List, WORK_MAX};
 use crate::workload::{Workload, plain};
-use crate::{Head, Lab};
+use crate::{Head, Lab, stage};
 use anyhow::Result;
 use clap::Args;
 use lab_measure::sample::Rounds;
@@ -102,26 +102,10 @@ pub struct Row {
 
 shown!(Row, |row| row.ns_per_op.median, ["parking_lot": row.ratio_parking_lot]);
 
-/// The library whose locks are measured.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Target {
-    /// The published parking_lot.
-    ParkingLot,
-    /// parking_lot over this engine.
-    Ufutex,
-    /// The standard library.
-    Std,
-}
-
-impl Target {
-    /// The target name in the rows. `live` is the engine's scheme.
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::ParkingLot => Name::ParkingLot.text(),
-            Self::Ufutex => Name::Live.text(),
-            Self::Std => "std",
-        }
-    }
+/// The target name in the rows. `live` is parking_lot over this engine's scheme. std's locks on Linux use futex(2), so the
+/// target `kernel` stands for them.
+pub fn text(target: Name) -> &'static str {
+    if target == Name::Kernel { "std" } else { target.text() }
 }
 
 /// The threads and their locks.
@@ -237,14 +221,15 @@ Cargo builds the programs when they are first run.",
             notes.push("left out with -S: its locks are private".to_string());
             return Ok(Vec::new());
         }
-        let targets = targets(&lab.settings.targets);
+        let mut targets = vec![Name::ParkingLot, Name::Live, Name::Kernel];
+        targets.retain(|name| lab.settings.targets.contains(name));
         if targets.is_empty() {
             notes.push("left out: only the targets live, parking_lot and kernel (std's locks) have locks".to_string());
         }
         let mut competitors = Vec::new();
         for case in Case::asked(self) {
             // std does not export its parking lot.
-            let has = |target: &&Target| **target != Target::Std || !matches!(case, Case::Lot(..));
+            let has = |target: &&Name| **target != Name::Kernel || !matches!(case, Case::Lot(..));
             competitors.extend(targets.iter().filter(has).map(|target| (case, *target)));
         }
         if competitors.is_empty() {
@@ -259,19 +244,19 @@ Cargo builds the programs when they are first run.",
         };
         let (rounds, length) = pace(lab, competitors.len());
         let measured = lab.measure(
-            Self::NAME,
+            &stage(Self::NAME, &competitors),
             rounds,
             &competitors,
             |_, (case, target)| children.sample(*target, &case.load(self, length)),
             (
-                |(case, target)| (case.section().into(), target.text().into(), case.threads()),
+                |(case, target)| (case.section().into(), text(*target).into(), case.threads()),
                 |sample: &Sample| sample.ns_per_op,
             ),
             |_, (case, target), samples| (*case, *target, samples.to_vec()),
         )?;
         for (case, target, samples) in &measured {
             let cpu_ns = samples.iter().map(|sample| sample.cpu_ns_per_op).collect();
-            lab.series.put((&cpu(*case), target.text(), case.threads()), cpu_ns);
+            lab.series.put((&cpu(*case), text(*target), case.threads()), cpu_ns);
         }
         Ok(measured.iter().map(|(case, target, samples)| row(lab, self, *case, *target, samples)).collect())
     }
@@ -304,13 +289,6 @@ pub fn cpu(case: Case) -> String {
     format!("{}, CPU", case.section())
 }
 
-/// The targets that have locks.
-fn targets(names: &[Name]) -> Vec<Target> {
-    // std's locks on Linux use futex(2), so target `kernel` stands for them.
-    let all = [(Name::ParkingLot, Target::ParkingLot), (Name::Live, Target::Ufutex), (Name::Kernel, Target::Std)];
-    all.into_iter().filter(|(name, _)| names.contains(name)).map(|(_, target)| target).collect()
-}
-
 /// Like [`lab_measure::sample::Pace`], for samples that are processes.
 fn pace(lab: &Lab<'_>, competitors: usize) -> (Rounds, Duration) {
     let (budget, settings) = (lab.budget(BUDGET_S), lab.settings);
@@ -325,11 +303,11 @@ fn pace(lab: &Lab<'_>, competitors: usize) -> (Rounds, Duration) {
     (Rounds { count: rounds, warm_up: true, limit }, length)
 }
 
-fn row(lab: &Lab<'_>, asked: &Locks, case: Case, target: Target, samples: &[Sample]) -> Row {
+fn row(lab: &Lab<'_>, asked: &Locks, case: Case, target: Name, samples: &[Sample]) -> Row {
     let spread = |of: fn(&Sample) -> f64| Spread::of(&samples.iter().map(of).collect::<Vec<_>>());
     let ratio = |section: String| {
-        let key = |target: Target| (section.as_str(), target.text(), case.threads());
-        lab.series.ratio(key(target), key(Target::ParkingLot))
+        let key = |target: Name| (section.as_str(), text(target), case.threads());
+        lab.series.ratio(key(target), key(Name::ParkingLot))
     };
     let (writers, readers) = match case {
         Case::RwLock(writers, readers) => (Some(writers), Some(readers)),
@@ -339,7 +317,7 @@ fn row(lab: &Lab<'_>, asked: &Locks, case: Case, target: Target, samples: &[Samp
         head: Head {
             futexes: if let Case::Many(_, locks) | Case::Lot(_, locks) = case { locks } else { 1 },
             repeat: samples.len(),
-            ..Head::of_rival(lab, Locks::NAME, target.text(), case.threads())
+            ..Head::of_rival(lab, Locks::NAME, text(target), case.threads())
         },
         case: case.text(),
         writers,

@@ -4,10 +4,10 @@
 //! workspace in `crates/lab/locks`. Cargo builds them when they are first needed, next to this program and with its
 //! profile.
 
-use super::locks::Target;
 use crate::locks::Version;
 use anyhow::{Context, Result, ensure};
 use lab_measure::interrupt;
+use lab_targets::Name;
 use lab_terminal::stderr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -65,10 +65,10 @@ impl Children {
     }
 
     /// Runs one sample.
-    pub fn sample(&self, target: Target, load: &Load) -> Result<Sample> {
-        let program = if target == Target::Ufutex { &self.ufutex } else { &self.original };
+    pub fn sample(&self, target: Name, load: &Load) -> Result<Sample> {
+        let program = if target == Name::Live { &self.ufutex } else { &self.original };
         let library = match target {
-            Target::Std => "std".to_string(),
+            Name::Kernel => "std".to_string(),
             _ if load.lot => format!("lot-{}", self.line),
             _ => format!("parking_lot-{}", self.line),
         };

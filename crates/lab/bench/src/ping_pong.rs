@@ -7,7 +7,7 @@ use crate::settings::Settings;
 use crate::summary::Line;
 use crate::values::{self, List, THREADS_MAX};
 use crate::workload::{Workload, plain};
-use crate::{Entrant, Head, Lab, Ratios};
+use crate::{Entrant, Head, Lab, Ratios, stage};
 use anyhow::Result;
 use clap::Args;
 use clap::builder::TypedValueParser;
@@ -142,7 +142,7 @@ impl Workload for PingPong {
         let ticks_per_ns = 1.0 / clock::nanoseconds_per_tick();
         let pace = lab.pace(BUDGET_S, competitors.len());
         lab.measure(
-            Self::NAME,
+            &stage(Self::NAME, &competitors),
             pace.rounds,
             &competitors,
             |lab, one| sample_one(lab, &pool, one, ticks_per_ns, pace.sample),

@@ -9,7 +9,7 @@ use crate::sleepers::{self, Sleepers, wake_rest};
 use crate::summary::Line;
 use crate::values::{self, List, THREADS_MAX};
 use crate::workload::{Workload, plain};
-use crate::{Entrant, Head, Lab, Ratios};
+use crate::{Entrant, Head, Lab, Ratios, stage};
 use anyhow::Result;
 use clap::Args;
 use lab_measure::machine::OwnLine;
@@ -126,7 +126,7 @@ impl Workload for Requeue {
         let pairs: Arc<Vec<Pair>> = Arc::new((0..PAIRS).map(|_| Default::default()).collect());
         let turn = Cell::new(0);
         lab.measure(
-            Self::NAME,
+            &stage(Self::NAME, &competitors),
             sleepers::rounds(lab, BUDGET_S, competitors.iter().map(|(one, _)| one.threads)),
             &competitors,
             |_, (Entrant { threads, subject, .. }, at_once)| {

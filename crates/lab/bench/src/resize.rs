@@ -7,7 +7,7 @@ use crate::settings::Settings;
 use crate::summary::Line;
 use crate::values::{self, List};
 use crate::workload::{Workload, plain};
-use crate::{Head, Lab, Ratios, workers};
+use crate::{Head, Lab, Ratios, stage, workers};
 use anyhow::{Result, anyhow};
 use clap::Args;
 use hdrhistogram::Histogram;
@@ -127,7 +127,7 @@ impl Workload for Resize {
         let (pool, words) = (Pool::new(most, &lab.cpus)?, workers::words(&Words::array(&self.futexes), most));
         let us_per_tick = clock::nanoseconds_per_tick() / 1000.0;
         let measured = lab.measure(
-            Self::NAME,
+            &stage(Self::NAME, &competitors),
             lab.rounds_of(BUDGET_S, ROUND_GUESS * competitors.len() as u32 / 2),
             &competitors,
             |lab, (name, threads)| self.once(lab, &pool, &words, *name, *threads),

@@ -4,7 +4,7 @@ use crate::flags::Words;
 use crate::hammer::Row;
 use crate::rows;
 use crate::workers::{Sample, Workers};
-use crate::{Entrant, Lab};
+use crate::{Entrant, Lab, stage};
 use anyhow::Result;
 use lab_measure::series::Series;
 use lab_targets::Policy;
@@ -25,7 +25,7 @@ pub fn run(lab: &mut Lab<'_>, words: &Words, notes: &mut Vec<String>) -> Result<
     let entrants = policies.map(|policy| cold(lab, &workers, policy, threads)).collect::<Result<Vec<_>>>()?;
     let pace = lab.pace(BUDGET_S, entrants.len());
     let rows = lab.measure(
-        "hash by size",
+        &stage("hash by size", &entrants),
         pace.rounds,
         &entrants,
         |_, one| workers.sample(&one.subject, threads, Operation::WaitDiffers, pace.sample),

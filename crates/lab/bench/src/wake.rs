@@ -11,7 +11,7 @@ use crate::sleepers::{self, Sleepers, wake_rest};
 use crate::summary::Line;
 use crate::values::{self, List};
 use crate::workload::{Workload, plain};
-use crate::{Lab, Ratios};
+use crate::{Lab, Ratios, stage};
 use anyhow::Result;
 use clap::Args;
 use lab_measure::machine::OwnLine;
@@ -138,7 +138,7 @@ impl Wake {
         let sleepers = Sleepers::new(lab, threads.iter().copied().max().unwrap_or(1))?;
         let word = Word::default();
         lab.measure(
-            &format!("wake, {nwakes} at once"),
+            &stage(&format!("wake, {nwakes} at once"), &competitors),
             sleepers::rounds(lab, BUDGET_S, competitors.iter().map(|one| one.threads)),
             &competitors,
             |_, one| {

@@ -11,7 +11,7 @@ use crate::summary::Line;
 use crate::values::{self, List};
 use crate::wake::Word;
 use crate::workload::{Workload, plain};
-use crate::{Entrant, Head, Lab, Ratios};
+use crate::{Entrant, Head, Lab, Ratios, stage};
 use anyhow::Result;
 use clap::Args;
 use lab_measure::machine;
@@ -96,7 +96,7 @@ impl Workload for WakeParallel {
         let wakers = Pool::new(competitors.iter().map(|(_, nwakers)| *nwakers).max().unwrap_or(1), &lab.cpus)?;
         let word = Word::default();
         lab.measure(
-            Self::NAME,
+            &stage(Self::NAME, &competitors),
             sleepers::rounds(lab, BUDGET_S, competitors.iter().map(|(one, _)| one.threads)),
             &competitors,
             |_, (Entrant { subject, threads, .. }, nwakers)| {

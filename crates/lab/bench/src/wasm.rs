@@ -12,7 +12,7 @@ use crate::summary::Line;
 use crate::values::{self, List};
 use crate::workers::{self, Disturbances, Sample};
 use crate::workload::{Workload, plain};
-use crate::{BUCKETS_MIN, Head, Lab};
+use crate::{BUCKETS_MIN, Head, Lab, stage};
 use anyhow::Result;
 use clap::Args;
 use lab_measure::pool::{Gate, Pool};
@@ -25,6 +25,7 @@ use lab_terminal::table::ratio;
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use strum::{Display, IntoStaticStr};
 
 const THREADS: [usize; 2] = [1, 2];
 /// Half of it if wasmtime is not built in.
@@ -76,7 +77,8 @@ shown!(
 );
 
 /// The addresses that the threads use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display, IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Case {
     /// Each thread has many words of its own.
     Words,
@@ -84,18 +86,9 @@ pub enum Case {
     One,
 }
 
-impl Case {
-    fn text(self) -> &'static str {
-        match self {
-            Case::Words => "words",
-            Case::One => "one",
-        }
-    }
-}
-
 /// Section of the results in `Lab::series`.
 pub fn section(operation: Operation, case: Case) -> String {
-    format!("wasm {} {}", name(operation), case.text())
+    format!("wasm {} {case}", name(operation))
 }
 
 fn name(operation: Operation) -> &'static str {
@@ -164,7 +157,7 @@ impl Workload for Wasm {
         }
         let pace = lab.pace(BUDGET_S, competitors.len());
         let rows = lab.measure(
-            Self::NAME,
+            &stage(Self::NAME, &competitors),
             pace.rounds,
             &competitors,
             |_, one| runner.sample(one, pace.sample),
@@ -321,7 +314,7 @@ fn row(lab: &Lab<'_>, words: &flags::Words, one: &Competitor, samples: &[Sample]
             ..head
         },
         operation: name(one.operation),
-        case: one.case.text(),
+        case: one.case.into(),
         early_return: (one.policy.is_some() && is_wait).then_some(one.early_return),
         stride: has_words.then_some(words.stride),
         ns_per_op: times,

@@ -39,8 +39,6 @@ const FIRST_RATE: u32 = 10;
 const RUNTIME_S: f64 = 5.0;
 /// Largest number of workers in all, so that a mistake does not stop the machine.
 const WORKERS_MAX: usize = THREADS_MAX;
-/// Longest time that is given in whole seconds.
-const SECONDS_MAX: usize = RUNTIME_MAX_S as usize;
 
 /// `-P`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -79,8 +77,8 @@ pub struct Schbench {
     operations: usize,
     /// Microseconds that a request sleeps first
     #[arg(short, long = "sleep_usec", alias = "sleep-usec", value_name = "US", default_value = "100",
-        value_parser = values::number::<u64>(0, 10_000_000, "microseconds"))]
-    sleep_usec: u64,
+        value_parser = values::number::<u64>(0, 10_000_000, "microseconds").map(Duration::from_micros))]
+    sleep_usec: Duration,
     /// Requests per second that the message threads hand out [default: workers start requests themselves]
     #[arg(short = 'R', long, value_name = "N", value_parser = values::number::<u32>(1, 100_000_000, "requests a second"))]
     rps: Option<u32>,
@@ -91,14 +89,14 @@ pub struct Schbench {
     #[arg(short, long, value_name = "BYTES", value_parser = values::number::<usize>(1, 1 << 20, "bytes"))]
     pipe: Option<usize>,
     /// Seconds before latencies are recorded
-    #[arg(short, long, value_name = "SECONDS", default_value = "0", value_parser = values::number::<u64>(0, SECONDS_MAX, "seconds"))]
-    warmuptime: u64,
+    #[arg(short, long, value_name = "SECONDS", default_value = "0", value_parser = seconds(0))]
+    warmuptime: Duration,
     /// Seconds between two reports on stderr
-    #[arg(short, long, value_name = "SECONDS", default_value = "10", value_parser = values::number::<u64>(1, SECONDS_MAX, "seconds"))]
-    intervaltime: u64,
+    #[arg(short, long, value_name = "SECONDS", default_value = "10", value_parser = seconds(1))]
+    intervaltime: Duration,
     /// Interval in seconds at which latencies are discarded [default: never]
-    #[arg(short, long, value_name = "SECONDS", value_parser = values::number::<u64>(1, SECONDS_MAX, "seconds"))]
-    zerotime: Option<u64>,
+    #[arg(short, long, value_name = "SECONDS", value_parser = seconds(1))]
+    zerotime: Option<Duration>,
     /// Do not hold the CPU's lock while a request computes
     #[arg(short = 'L', long)]
     no_locking: bool,
@@ -150,6 +148,11 @@ pub enum Cpus {
     These(Vec<usize>),
 }
 
+/// A time in whole seconds.
+fn seconds(smallest: usize) -> impl TypedValueParser<Value = Duration> {
+    values::number::<u64>(smallest, RUNTIME_MAX_S as usize, "seconds").map(Duration::from_secs)
+}
+
 /// `-M`, `-W`.
 fn cpus(text: &str) -> Result<Cpus, String> {
     if text == "auto" {
@@ -193,8 +196,8 @@ impl Workload for Schbench {
             refuse_foreign(flag, list.as_ref())?;
         }
         let runtime_s = self.runtime_s();
-        if self.warmuptime as f64 >= runtime_s {
-            let warm_up = self.warmuptime;
+        let warm_up = self.warmuptime.as_secs();
+        if warm_up as f64 >= runtime_s {
             return Err(format!(
                 "--warmuptime '{warm_up}' is not less than --runtime; accepted: less than {runtime_s}"
             ));
@@ -271,17 +274,6 @@ impl Schbench {
         }
     }
 
-    /// The times of one run.
-    fn course(&self) -> Course {
-        Course {
-            runtime: Duration::from_secs_f64(self.runtime_s()),
-            warm_up: Duration::from_secs(self.warmuptime),
-            interval: Duration::from_secs(self.intervaltime),
-            zero: self.zerotime.map(Duration::from_secs),
-            busy_percent: self.auto_rps,
-        }
-    }
-
     /// The work of one run.
     fn plan(&self) -> Plan {
         Plan {
@@ -289,7 +281,7 @@ impl Schbench {
             workers: self.workers(),
             footprint_bytes: self.cache_footprint * 1024,
             operations: self.operations,
-            nap: Duration::from_micros(self.sleep_usec),
+            nap: self.sleep_usec,
             pipe_bytes: self.pipe.unwrap_or(0),
             rate: self.rate(),
             calibrate: self.calibrate,
@@ -341,16 +333,6 @@ fn refuse_foreign(flag: &str, list: Option<&Cpus>) -> Result<(), String> {
     }
 }
 
-/// The times of one run.
-struct Course {
-    runtime: Duration,
-    /// Zero means that there is no warm-up.
-    warm_up: Duration,
-    interval: Duration,
-    zero: Option<Duration>,
-    busy_percent: Option<f64>,
-}
-
 /// One target of a run.
 struct Competitor {
     name: Name,
@@ -395,7 +377,7 @@ fn once(asked: &Schbench, one: &Competitor) -> Result<Findings> {
                 stderr::text(&print::run(&asked.plan(), found));
             }
         };
-        let found = started.map(|()| watch::watch(&shared, &asked.course(), interval));
+        let found = started.map(|()| watch::watch(&shared, asked, interval));
         shared.stop(subject);
         found
     })

@@ -41,7 +41,7 @@ fn object(asked: &Schbench, target: &str, found: &Findings) -> Value {
         put(&mut numbers, "request_latency", &found.requests, 1000);
         put(&mut numbers, "rps", &found.rates, 1);
     }
-    numbers.insert("runtime".to_string(), json!(asked.course().runtime.as_secs()));
+    numbers.insert("runtime".to_string(), json!(asked.runtime_s() as u64));
     if let Some(noise) = asked.noise.noise {
         numbers.insert("noise".to_string(), json!(noise));
     }

@@ -81,7 +81,7 @@ pub fn run(lab: &mut Lab<'_>, asked: &Hash, notes: &mut Vec<String>) -> Result<V
     let turns = |cell: &Cell| (cell.threads * cell.processes()).div_ceil(lab.cpus.len());
     let pace = lab.pace(BUDGET_S, cells.iter().map(turns).sum());
     lab.measure(
-        "hash, sweep",
+        &format!("hash, sweep: {} cells", cells.len()),
         pace.rounds,
         &cells,
         |lab, cell| once(lab, &field, cell, pace.sample),
