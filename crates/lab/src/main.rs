@@ -45,7 +45,11 @@ fn main() -> ExitCode {
 
 /// A command that notices Ctrl-C and has its own exit statuses.
 fn watching(run: impl FnOnce() -> ExitCode + 'static) -> cli::Command {
-    Box::new(|| watch().map_or_else(|error| failed(&error), |()| run()))
+    Box::new(|| {
+        // Simulations end with Ctrl-C too.
+        ufutex_coherence::give_up_when(interrupt::requested);
+        interrupt::watch().map_or_else(|error| failed(&error), |()| run())
+    })
 }
 
 /// A command that prints what it finds with these settings, after Ctrl-C what it has found until then.
@@ -56,12 +60,6 @@ fn measuring<S: 'static>(settings: S, run: fn(&S) -> anyhow::Result<()>) -> cli:
         _ if interrupt::requested() => ExitCode::from(interrupt::EXIT),
         _ => ExitCode::SUCCESS,
     })
-}
-
-/// Installs the handler of Ctrl-C. Simulations end with it too.
-fn watch() -> anyhow::Result<()> {
-    ufutex_coherence::give_up_when(interrupt::requested);
-    interrupt::watch()
 }
 
 fn failed(error: &anyhow::Error) -> ExitCode {

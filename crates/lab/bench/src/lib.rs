@@ -156,7 +156,8 @@ impl<'a> Lab<'a> {
             let (section, label, number) = key(case);
             self.series.put((&section, &label, number), samples.iter().map(&time).collect());
         }
-        Ok(rows_of(cases, &samples, |case, samples| row(self, case, samples)))
+        let measured = cases.iter().zip(&samples).filter(|(_, samples)| !samples.is_empty());
+        Ok(measured.map(|(case, samples)| row(self, case, samples)).collect())
     }
 
     /// Runs `measure` beside the noise if there is any.
@@ -239,12 +240,6 @@ impl<'a> Lab<'a> {
 /// The stage of a workload in its progress line: how many rows it will have.
 fn stage<C>(workload: &str, cases: &[C]) -> String {
     format!("{workload}: {} rows", cases.len())
-}
-
-/// One row for each competitor with samples. After Ctrl-C some competitors have none.
-fn rows_of<C, S, R>(competitors: &[C], samples: &[Vec<S>], row: impl Fn(&C, &[S]) -> R) -> Vec<R> {
-    let measured = competitors.iter().zip(samples).filter(|(_, samples)| !samples.is_empty());
-    measured.map(|(one, samples)| row(one, samples)).collect()
 }
 
 /// Runs the workloads and prints each one's results when it ends. After Ctrl-C these are the results until then.

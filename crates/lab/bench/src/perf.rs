@@ -3,7 +3,7 @@
 
 use crate::settings::Buckets;
 use crate::workload::{ALL, Job};
-use crate::{Lab, Settings, noise, values};
+use crate::{Lab, noise, values};
 use anyhow::{Result, bail};
 use lab_measure::interrupt;
 use lab_targets::Policy;
@@ -110,29 +110,20 @@ fn build(lab: &Lab<'_>, name: Name, threads: usize) -> Result<Arc<dyn Subject>> 
     Ok(subject)
 }
 
-/// Prints a line.
-pub fn line(text: &str) -> Result<()> {
-    print(text)
-}
-
 /// Prints what the benchmark does.
 pub fn summary(text: String) -> Result<()> {
     print(&format!("Run summary [PID {}]: {text}\n", std::process::id()))
 }
 
 impl Bench<'_> {
-    fn settings(&self) -> &Settings {
-        self.lab.settings
-    }
-
     /// perf's name for it.
     pub fn privacy(&self) -> &'static str {
-        if self.settings().shared { "shared" } else { "private" }
+        if self.lab.settings.shared { "shared" } else { "private" }
     }
 
     /// The time of workloads that run for a time.
     pub fn runtime(&self) -> Duration {
-        self.settings().runtime_s.map_or(RUNTIME, Duration::from_secs_f64)
+        self.lab.settings.runtime_s.map_or(RUNTIME, Duration::from_secs_f64)
     }
 
     /// Rejects a target on which no thread can sleep, and one without what the workload needs: locks with priority
@@ -160,7 +151,7 @@ impl Bench<'_> {
             tallies.iter().map(|tally| tally.operations as f64 / elapsed(tally).as_secs_f64()).collect();
         let seconds = tallies.iter().map(elapsed).max().unwrap_or_default().as_secs();
         let mut before = "";
-        if !self.settings().silent {
+        if !self.lab.settings.silent {
             for (number, rate) in rates.iter().enumerate() {
                 print(&format!("{} [ {rate:.0} ops/sec ]", thread(number)))?;
             }
@@ -185,10 +176,10 @@ impl Bench<'_> {
 
     /// Calls `once` for each run, and prints what it returns. After Ctrl-C there is only the first one.
     pub fn each_run(&self, mut once: impl FnMut(usize) -> Result<String>) -> Result<()> {
-        let runs = 1..=self.settings().repeat.unwrap_or(RUNS);
+        let runs = 1..=self.lab.settings.repeat.unwrap_or(RUNS);
         for run in runs.take_while(|run| *run == 1 || !interrupt::requested()) {
             let text = once(run)?;
-            if !self.settings().silent {
+            if !self.lab.settings.silent {
                 print(&text)?;
             }
         }

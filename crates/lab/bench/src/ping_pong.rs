@@ -2,7 +2,7 @@
 
 use crate::all::All;
 use crate::flags::{Own, Shared, help_of_futexes};
-use crate::rows::{self, Shown, beside_rivals, capital, count, join, main_row, shown};
+use crate::rows::{self, Shown, beside_rivals, capital, count, in_brackets, join, main_row, shown};
 use crate::settings::Settings;
 use crate::summary::Line;
 use crate::values::{self, List, THREADS_MAX};
@@ -228,8 +228,7 @@ fn sentence(rows: &[Row]) -> String {
     let say = |cpus: usize| {
         let is_first_case = |row: &Row| (row.head.threads, row.work_ns) == (rows[0].head.threads, rows[0].work_ns);
         let row = main_row(rows, |row: &Row| row.cpus == cpus && is_first_case(row))?;
-        let others = beside_rivals(row);
-        let others = if others.is_empty() { others } else { format!(" ({others})") };
+        let others = in_brackets(beside_rivals(row));
         let (target, time) = (row.head.target, row.time());
         let work = if row.work_ns == 0 { String::new() } else { format!(", {} of them work,", row.work_ns) };
         Some(format!("{target} wakes a sleeping thread in {time:.0} ns{work} on {}{others}", count(cpus, "CPU")))

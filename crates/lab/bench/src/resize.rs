@@ -16,7 +16,7 @@ use lab_measure::pool::{Gate, Pool};
 use lab_measure::stats::{self, Tail};
 use lab_targets::Policy;
 use lab_targets::loops::{Hammered, Window, empty_histogram};
-use lab_targets::{Name, Shape, Subject};
+use lab_targets::{Name, Shape};
 use lab_terminal::table;
 use serde::Serialize;
 use std::sync::Arc;
@@ -193,20 +193,32 @@ impl Resize {
             let (subject, words, gate, window) = (subject.clone(), words.clone(), gate.clone(), window.clone());
             move |worker: usize| subject.hammer_timed(&words[worker], &gate, &window, to)
         };
-        let mut resized = Err("not requested".to_string());
+        let (mut completed, mut begin, mut asked, mut returned) = (Err("not requested".to_string()), 0, 0, 0);
         let workers = pool.run(threads, job, || {
             gate.sleep_until_passed();
-            let begin = clock::ticks();
+            begin = clock::ticks();
             window.count();
             std::thread::sleep(LEAD_IN);
-            let asked = clock::ticks();
+            asked = clock::ticks();
             window.open();
-            resized = resize(&*subject, to, begin, asked);
+            let start = Instant::now();
+            completed = subject.set_slots(to, &mut || start.elapsed() < GIVE_UP);
+            returned = clock::ticks();
             window.close();
             gate.stop();
         })?;
-        let resized = resized.map_err(|reason| anyhow!("{name}: {reason}"))?;
-        Ok(repeat(&resized, &workers, subject.buckets()))
+        let completed = completed.map_err(|reason| anyhow!("{name}: {reason}"))?;
+        let mut pauses = empty_histogram();
+        for recorded in workers.iter().flat_map(|worker| worker.pauses.iter_recorded()) {
+            pauses.saturating_record_n(recorded.value_iterated_to(), recorded.count_at_value());
+        }
+        let in_use = workers.iter().filter_map(|worker| worker.saw_new_size).min().unwrap_or(returned).min(returned);
+        let sum = |count: fn(&Hammered) -> u64| workers.iter().map(count).sum::<u64>().max(1) as f64;
+        let (resize, before, returned) = (in_use.saturating_sub(asked), asked - begin, (returned - asked).max(1));
+        let rate = |operations: f64, ticks: u64| operations / ticks as f64;
+        let rate_before = rate(sum(|worker| worker.before), before);
+        let rate_meanwhile = rate(sum(|worker| worker.meanwhile), returned) / rate_before;
+        Ok(Repeat { resize, returned, rate_meanwhile, completed, pauses, buckets: subject.buckets() })
     }
 
     fn row(&self, lab: &Lab<'_>, name: Name, threads: usize, repeats: &[Repeat], us_per_tick: f64) -> Row {
@@ -264,36 +276,6 @@ fn names(lab: &Lab<'_>, notes: &mut Vec<String>) -> Vec<Name> {
         names.retain(|name| *name != Name::Kernel);
     }
     names
-}
-
-/// A request for another size, in ticks.
-struct Request {
-    /// When operations began to count.
-    begin: u64,
-    asked: u64,
-    returned: u64,
-    completed: bool,
-}
-
-fn resize(subject: &dyn Subject, to: usize, begin: u64, asked: u64) -> Result<Request, String> {
-    let start = Instant::now();
-    let completed = subject.set_slots(to, &mut || start.elapsed() < GIVE_UP)?;
-    Ok(Request { begin, asked, returned: clock::ticks(), completed })
-}
-
-fn repeat(request: &Request, workers: &[Hammered], buckets: Option<usize>) -> Repeat {
-    let Request { begin, asked, returned, completed } = *request;
-    let mut pauses = empty_histogram();
-    for recorded in workers.iter().flat_map(|worker| worker.pauses.iter_recorded()) {
-        pauses.saturating_record_n(recorded.value_iterated_to(), recorded.count_at_value());
-    }
-    let in_use = workers.iter().filter_map(|worker| worker.saw_new_size).min().unwrap_or(returned).min(returned);
-    let sum = |count: fn(&Hammered) -> u64| workers.iter().map(count).sum::<u64>().max(1) as f64;
-    let (resize, before, returned) = (in_use.saturating_sub(asked), asked - begin, (returned - asked).max(1));
-    let rate = |operations: f64, ticks: u64| operations / ticks as f64;
-    let rate_before = rate(sum(|worker| worker.before), before);
-    let rate_meanwhile = rate(sum(|worker| worker.meanwhile), returned) / rate_before;
-    Repeat { resize, returned, rate_meanwhile, completed, pauses, buckets }
 }
 
 fn completed(row: &Row) -> String {

@@ -70,7 +70,7 @@ pub fn beside_rivals<R: Shown>(row: &R) -> String {
 }
 
 /// Puts text in brackets, if it is not empty.
-fn in_brackets(text: String) -> String {
+pub fn in_brackets(text: String) -> String {
     if text.is_empty() { text } else { format!(" ({text})") }
 }
 

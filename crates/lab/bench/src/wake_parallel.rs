@@ -18,6 +18,7 @@ use lab_measure::machine;
 use lab_measure::pool::{Gate, Pool};
 use lab_measure::stats::Spread;
 use lab_targets::{Subject, Waited};
+use lab_terminal::stdout::print;
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -159,7 +160,7 @@ impl Workload for WakeParallel {
             times.iter().for_each(|ms| all.update(*ms));
             Ok(format!("[Run {run}]: {}", text(&Stats::of(times.into_iter()))))
         })?;
-        perf::line(&text(&all))
+        print(&text(&all))
     }
 }
 
