@@ -5,8 +5,7 @@
 //! `ufutex soak` uses everything at once, and accounts for it.
 //!
 //! This package has the command line only: `cli` turns arguments into settings. The work is in the packages next to this
-//! one. Results go to stdout (tables, or one JSON object on a
-//! line), everything else to stderr.
+//! one. Results go to stdout (tables, or one JSON object on a line), everything else to stderr.
 
 // `eprintln!` panics if stderr cannot be written; `stderr::say` does not.
 #![cfg_attr(not(test), deny(clippy::print_stderr))]
