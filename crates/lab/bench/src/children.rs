@@ -26,6 +26,11 @@ pub fn measure<R: DeserializeOwned>(processes: usize, arguments: impl Fn(usize) 
     reports.into_iter().collect()
 }
 
+/// This program, to be started once more.
+pub fn command() -> Result<Command> {
+    Ok(Command::new(std::env::current_exe().context("cannot find this program's own file")?))
+}
+
 struct Running {
     child: Child,
     stdout: BufReader<ChildStdout>,
@@ -33,8 +38,7 @@ struct Running {
 
 impl Running {
     fn start(arguments: &[String]) -> Result<Running> {
-        let program = std::env::current_exe().context("cannot find this program's own file")?;
-        let mut child = interrupt::in_own_group(&mut Command::new(program))
+        let mut child = interrupt::in_own_group(&mut command()?)
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -3,9 +3,17 @@
 //! Case `distinct`: each waiter has its own word in its own cache line, as a lock in its own object has. Case
 //! `same-bucket`: a few waiters are on the word that is woken, and many on another word in the same bucket.
 
-use crate::settings::Buckets;
-use crate::{BUCKETS_MIN, Head, Lab, policy_name, rows_of, workers};
+use crate::all::All;
+use crate::flags::{Own, help_of_futexes};
+use crate::rows::{self, main_row, shown};
+use crate::settings::{Buckets, Settings};
+use crate::summary::Line;
+use crate::values::{self, List, NUMBER_MAX};
+use crate::workers::Disturbances;
+use crate::workload::{Workload, plain};
+use crate::{BUCKETS_MIN, Head, Lab, policy_name, workers};
 use anyhow::{Context, Result, anyhow};
+use clap::Args;
 use lab_measure::clock;
 use lab_measure::interrupt;
 use lab_measure::machine;
@@ -13,11 +21,13 @@ use lab_measure::stats::Spread;
 use lab_targets::Policy;
 use lab_targets::crowd::{BATCH_MAX, Channels, Crowd as Gathering, Kind, Sample};
 use lab_targets::{Name, Shape, Subject, Words};
+use lab_terminal::table::ratio;
 use serde::Serialize;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use strum::{Display, IntoStaticStr};
 
 const DISTINCT: [usize; 2] = [100, 100_000];
 const SAME_BUCKET: [usize; 1] = [10_000];
@@ -29,36 +39,36 @@ const SHARED_BUCKETS_MAX: usize = 4096;
 /// Seed of the order of the wakes, which is the same in each run.
 const SEED: u64 = 42;
 
-/// Settings of `crowd`.
-#[derive(Clone, Debug, Default)]
+/// Wake one of many waiters that are futures or custom
+#[derive(Clone, Args)]
 pub struct Crowd {
-    /// `-n`, if given.
-    pub number: Option<Vec<usize>>,
+    /// Waiters, a comma list [default: distinct 100,100000; same-bucket 10000]
+    #[arg(short = 'n', long, visible_alias = "waiters", value_name = "LIST",
+        value_parser = values::numbers(1, NUMBER_MAX, "waiters or timers"))]
+    number: Option<List<usize>>,
+    #[command(flatten)]
+    own: Own,
 }
 
-/// One row of the results.
-#[derive(Clone, Debug, Serialize)]
+/// One row of the results. The help has a line on each field.
+#[derive(Serialize)]
 pub struct Row {
-    /// Target, threads and setup.
     #[serde(flatten)]
-    pub head: Head,
-    /// `distinct` or `same-bucket`.
-    pub case: &'static str,
-    /// `distinct`: waiters of a domain. `same-bucket`: waiters on the other word.
-    pub waiters: usize,
-    /// `future` or `custom`.
-    pub waiter_kind: &'static str,
-    /// Number of domains that are measured together, each with `waiters` waiters.
-    pub domains: usize,
-    /// Time of a wake of one waiter.
-    pub ns_per_op: Spread,
-    /// This row's time divided by that of the row with the fewest waiters, round by round.
+    head: Head,
+    case: &'static str,
+    waiters: usize,
+    waiter_kind: &'static str,
+    domains: usize,
+    ns_per_op: Spread,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ratio_fewest: Option<f64>,
+    ratio_fewest: Option<f64>,
 }
+
+shown!(Row, |row| row.ns_per_op.median, []);
 
 /// The words of the waiters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display, IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Case {
     /// Each waiter has its own word.
     Distinct,
@@ -66,20 +76,10 @@ pub enum Case {
     SameBucket,
 }
 
-impl Case {
-    /// The printed name.
-    pub fn text(self) -> &'static str {
-        match self {
-            Case::Distinct => "distinct",
-            Case::SameBucket => "same-bucket",
-        }
-    }
-}
-
 /// Section of the results in `Lab::series`. The last part of a key is the number of waiters of a domain.
 pub fn section(case: Case, kind: Kind, domains: usize) -> String {
     let many = if domains > 1 { ", many domains" } else { "" };
-    format!("crowd {} {}{many}", case.text(), kind.text())
+    format!("crowd {case} {}{many}", kind.text())
 }
 
 /// Number of waiters.
@@ -114,18 +114,61 @@ impl Competitor {
     }
 }
 
-/// Measures the engine's targets one after another: a crowd takes much memory, and it is compared only with smaller
-/// crowds of its own target.
-pub fn run(lab: &mut Lab<'_>, asked: &Crowd, notes: &mut Vec<String>) -> Result<Vec<Row>> {
-    if lab.needs_private(notes) {
-        return Ok(Vec::new());
+impl Workload for Crowd {
+    const NAME: &'static str = "crowd";
+    type Row = Row;
+
+    fn help() -> String {
+        help_of_futexes(
+            "\
+  case           distinct: a word for each waiter; same-bucket: two words in one bucket
+  waiter_kind    future or custom
+  waiters        distinct: of each domain; same-bucket: on the word that is not woken
+  domains        that are measured together, each with that many waiters
+  ns_per_op      {p10, median, p90} of a wake of one waiter
+  ratio_fewest   this row's ns_per_op divided by that of the row with the fewest waiters: the median over the rounds",
+            "  ufutex bench crowd -n 100,10000 --targets live",
+        )
     }
-    let names = names(lab, notes);
-    let mut rows = Vec::new();
-    for name in names.iter().take_while(|_| !interrupt::requested()) {
-        rows.extend(target(lab, asked, *name, names.len(), notes)?);
+
+    fn check(&mut self) -> Result<Settings, String> {
+        self.own.settings()
     }
-    Ok(rows)
+
+    fn in_all(_: &All) -> Vec<Self> {
+        vec![plain()]
+    }
+
+    /// Measures the engine's targets one after another: a crowd takes much memory, and it is compared only with smaller
+    /// crowds of its own target.
+    fn run(&self, lab: &mut Lab<'_>, notes: &mut Vec<String>) -> Result<Vec<Row>> {
+        if lab.needs_private(notes) {
+            return Ok(Vec::new());
+        }
+        let names = names(lab, notes);
+        let mut rows = Vec::new();
+        for name in names.iter().take_while(|_| !interrupt::requested()) {
+            rows.extend(target(lab, self, *name, names.len(), notes)?);
+        }
+        Ok(rows)
+    }
+
+    fn text(&self, _: &Lab<'_>, rows: &[Row]) -> String {
+        let table = rows::table(rows, 3, |row| {
+            let Row { waiters, domains, .. } = row;
+            let waiters = if *domains > 1 { format!("{domains} x {waiters}") } else { waiters.to_string() };
+            let mut cells = vec![rows::target(row), ("case", row.case.to_string())];
+            cells.extend([("kind", row.waiter_kind.to_string()), ("waiters", waiters), rows::buckets(&row.head)]);
+            cells.extend(rows::spread("ns/wake", &row.ns_per_op, 1));
+            cells.push(("/ fewest", ratio(row.ratio_fewest)));
+            cells
+        });
+        format!("{table}\n{}", sentence(rows))
+    }
+
+    fn line(rows: &[Row]) -> Option<Line> {
+        Line::first("a wake in a crowd, ns", rows, |row| row.case)
+    }
 }
 
 fn names(lab: &Lab<'_>, notes: &mut Vec<String>) -> Vec<Name> {
@@ -144,23 +187,26 @@ fn target(lab: &mut Lab<'_>, asked: &Crowd, name: Name, targets: usize, notes: &
     let mut pace = lab.pace(BUDGET_S, competitors.len() * targets);
     // Each sample has a warm-up of its own.
     pace.rounds.warm_up = false;
-    let stage = format!("crowd: {name}, {} rows, {} rounds at most", competitors.len(), pace.rounds.count);
-    let progress = lab.progress(&stage, pace.rounds.count);
     let ns_per_tick = clock::nanoseconds_per_tick();
     let has_own_cpu = lab.own_cpus() > 0;
-    let (mut taken, mut disturbed) = (0, 0);
-    let samples = lab.rounds(pace.rounds, competitors.len(), &progress, |number| {
-        let sample = competitors[number].sample(has_own_cpu, pace.sample)?;
-        taken += 1;
-        disturbed += usize::from(has_own_cpu && workers::had_no_cpu(sample.on_cpu, sample.elapsed));
-        Ok(sample.ticks as f64 * ns_per_tick / sample.wakes as f64)
-    })?;
-    notes.extend(workers::remark(disturbed, taken).map(|remark| format!("{name}: {remark}")));
-    for (one, samples) in competitors.iter().zip(&samples) {
-        lab.series
-            .put((&section(one.case, one.kind, one.size.domains), name.text(), one.size.waiters), samples.clone());
-    }
-    Ok(rows_of(&competitors, &samples, |one, samples| row(lab, asked, name, one, samples)))
+    let disturbances = Disturbances::default();
+    let rows = lab.measure(
+        &format!("crowd: {name}, {} rows", competitors.len()),
+        pace.rounds,
+        &competitors,
+        |_, one| {
+            let sample = one.sample(has_own_cpu, pace.sample)?;
+            disturbances.count(has_own_cpu && workers::had_no_cpu(sample.on_cpu, sample.elapsed));
+            Ok(sample.ticks as f64 * ns_per_tick / sample.wakes as f64)
+        },
+        (
+            |one| (section(one.case, one.kind, one.size.domains).into(), name.text().into(), one.size.waiters),
+            |sample| *sample,
+        ),
+        |lab, one, samples| row(lab, asked, name, one, samples),
+    )?;
+    notes.extend(disturbances.remark().map(|remark| format!("{name}: {remark}")));
+    Ok(rows)
 }
 
 fn line_up(lab: &Lab<'_>, asked: &Crowd, name: Name, notes: &mut Vec<String>) -> Result<Vec<Competitor>> {
@@ -176,7 +222,7 @@ fn line_up(lab: &Lab<'_>, asked: &Crowd, name: Name, notes: &mut Vec<String>) ->
                 {
                     notes.push(format!(
                         "{name}, {} left out: in its table the words of a cache line have different buckets",
-                        case.text()
+                        case
                     ));
                     return Ok(competitors);
                 }
@@ -191,7 +237,7 @@ fn line_up(lab: &Lab<'_>, asked: &Crowd, name: Name, notes: &mut Vec<String>) ->
 /// small domains: its ratio is what the caches cost, and the rest is what one large domain costs.
 fn sizes(asked: &Crowd, name: Name, case: Case) -> Vec<Size> {
     let one_domain = |waiters| Size { waiters, domains: 1 };
-    let asked = asked.number.as_deref();
+    let asked = asked.number.as_ref().map(|number| &number[..]);
     let mut sizes = match case {
         Case::Distinct => asked.unwrap_or(&DISTINCT).to_vec(),
         Case::SameBucket => [&[0], asked.unwrap_or(&SAME_BUCKET)].concat(),
@@ -329,15 +375,29 @@ fn row(lab: &Lab<'_>, asked: &Crowd, name: Name, one: &Competitor, samples: &[f6
             buckets: one.subject.buckets(),
             policy: Some(policy_name(name, one.policy)),
             repeat: samples.len(),
-            ..Head::new(lab, "crowd", name, 1)
+            ..Head::new(lab, Crowd::NAME, name, 1)
         },
-        case: one.case.text(),
+        case: one.case.into(),
         waiters: one.size.waiters,
         waiter_kind: one.kind.text(),
         domains: one.size.domains,
         ns_per_op: Spread::of(samples),
         ratio_fewest: lab.series.ratio((&mine, name.text(), one.size.waiters), (&theirs, name.text(), fewest.waiters)),
     }
+}
+
+fn sentence(rows: &[Row]) -> String {
+    let Some(target) = main_row(rows, |_: &Row| true).map(|row| row.head.target) else { return String::new() };
+    let say = |case: &str, (name, kind): (&str, &str)| {
+        let these = rows.iter().filter(|row| (row.head.target, row.case, row.waiter_kind) == (target, case, name));
+        let most = these.max_by_key(|row| row.waiters)?;
+        let (waiters, ratio, time) = (most.waiters, most.ratio_fewest?, most.ns_per_op.median);
+        Some(format!("{time:.0} ns with {waiters} {case} {kind}s, {ratio:.2} times that with the fewest"))
+    };
+    let kinds = [("future", "future"), ("custom", "custom waiter")];
+    let cases = ["distinct", "same-bucket"].into_iter();
+    let parts: Vec<_> = cases.flat_map(|case| kinds.map(|kind| say(case, kind))).flatten().collect();
+    format!("A wake of one waiter on {target} takes {}.", parts.join("; "))
 }
 
 #[cfg(test)]

@@ -2,74 +2,123 @@
 //!
 //! Each repeat runs in its own process: parking_lot_core has one table in a process, which never shrinks.
 
+use crate::all::All;
+use crate::flags::{Own, help_of_futexes};
 use crate::growth_child::Report;
-use crate::settings::Buckets;
-use crate::{Head, Lab, Ratios, policy_name};
+use crate::rows::{self, Shown, join, shown};
+use crate::settings::{Buckets, Settings};
+use crate::summary::Line;
+use crate::values::{self, List};
+use crate::workload::{Workload, plain};
+use crate::{Head, Lab, Ratios, children, policy_name};
 use anyhow::{Context, Result, ensure};
+use clap::Args;
 use lab_measure::interrupt;
 use lab_measure::sample::Rounds;
 use lab_measure::stats::Tail;
 use lab_targets::Name;
 use lab_targets::Policy;
+use lab_terminal::table::ratio;
 use serde::Serialize;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Instant;
 
 const THREADS: [usize; 4] = [43, 171, 683, 1366];
 /// Each figure is the median of at least this many repeats.
-pub const REPEATS_MIN: usize = 9;
-/// Section of the slowest first waits in `Lab::series`, which `--figures` compares.
-pub const SECTION: &str = "growth";
+const REPEATS_MIN: usize = 9;
 
-/// Settings of `growth`.
-#[derive(Clone, Debug, Default)]
+/// Threads park one after another: each one's first wait
+#[derive(Clone, Args)]
 pub struct Growth {
-    /// `-t`. `None` means the workload's defaults.
-    pub threads: Option<Vec<usize>>,
+    /// Threads that park one after another, a comma list [default: 43,171,683,1366]
+    #[arg(short, long, value_name = "LIST", value_parser = values::threads())]
+    threads: Option<List<usize>>,
+    #[command(flatten)]
+    own: Own,
 }
 
-/// One row of the results.
-#[derive(Clone, Debug, Serialize)]
+/// One row of the results. The help has a line on each field.
+#[derive(Serialize)]
 pub struct Row {
-    /// Target, threads and setup.
     #[serde(flatten)]
-    pub head: Head,
-    /// Time from the call until the thread sleeps.
-    pub first_wait_us: Tail,
-    /// This row's slowest first wait divided by parking_lot's, round by round.
+    head: Head,
+    first_wait_us: Tail,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ratio_parking_lot: Option<f64>,
+    ratio_parking_lot: Option<f64>,
 }
 
-/// Measures every target that shows when a waiter is queued.
-pub fn run(lab: &mut Lab<'_>, asked: &Growth, notes: &mut Vec<String>) -> Result<Vec<Row>> {
-    if lab.needs_private(notes) {
-        return Ok(Vec::new());
+shown!(Row, |row| row.first_wait_us.max, ["parking_lot": row.ratio_parking_lot]);
+
+impl Workload for Growth {
+    const NAME: &'static str = "growth";
+    type Row = Row;
+
+    fn help() -> String {
+        help_of_futexes(
+            "\
+  first_wait_us  {p50, p99, max} of the time from the call until the thread sleeps; each the median over the repeats
+  ratio_parking_lot   this row's max divided by parking_lot's: the median over the repeats",
+            "  ufutex bench growth -t 1366 --targets live,parking_lot",
+        )
     }
-    let names = names(lab, notes);
-    let threads = lab.threads(&asked.threads, &THREADS, notes);
-    let competitors: Vec<_> = threads.iter().flat_map(|threads| names.iter().map(|name| (*name, *threads))).collect();
-    if competitors.is_empty() {
-        return Ok(Vec::new());
+
+    fn check(&mut self) -> Result<Settings, String> {
+        self.own.settings()
     }
-    let repeats = lab.settings.repeat.unwrap_or(REPEATS_MIN).max(REPEATS_MIN);
-    if lab.settings.repeat.is_some_and(|asked| asked < repeats) {
-        notes.push(format!("--repeat is raised to {REPEATS_MIN}: fewer give no median of the slowest wait"));
+
+    fn in_all(all: &All) -> Vec<Self> {
+        vec![Growth { threads: all.threads.clone(), ..plain() }]
     }
-    let reports = repeat(lab, &competitors, repeats)?;
-    let mut rows = Vec::new();
-    for ((name, threads), reports) in competitors.into_iter().zip(reports) {
-        match reports {
-            Ok(reports) if reports.is_empty() => {}
-            Ok(reports) => {
-                let worst = reports.iter().map(|report| report.first_wait_us.max).collect();
-                lab.series.put((SECTION, name.text(), threads), worst);
-                rows.push((name, threads, reports));
-            }
-            Err(error) => notes.push(format!("{name} with {threads} threads left out: {error:#}")),
+
+    /// Measures every target that shows when a waiter is queued.
+    fn run(&self, lab: &mut Lab<'_>, notes: &mut Vec<String>) -> Result<Vec<Row>> {
+        if lab.needs_private(notes) {
+            return Ok(Vec::new());
         }
+        let names = names(lab, notes);
+        let threads = lab.threads(&self.threads, &THREADS, notes);
+        let competitors: Vec<_> =
+            threads.iter().flat_map(|threads| names.iter().map(|name| (*name, *threads))).collect();
+        if competitors.is_empty() {
+            return Ok(Vec::new());
+        }
+        let repeats = lab.settings.repeat.unwrap_or(REPEATS_MIN).max(REPEATS_MIN);
+        if lab.settings.repeat.is_some_and(|asked| asked < repeats) {
+            notes.push(format!("--repeat is raised to {REPEATS_MIN}: fewer give no median of the slowest wait"));
+        }
+        let reports = repeat(lab, &competitors, repeats)?;
+        let mut rows = Vec::new();
+        for ((name, threads), reports) in competitors.into_iter().zip(reports) {
+            match reports {
+                Ok(reports) if reports.is_empty() => {}
+                Ok(reports) => {
+                    let worst = reports.iter().map(|report| report.first_wait_us.max).collect();
+                    lab.series.put((Self::NAME, name.text(), threads), worst);
+                    rows.push((name, threads, reports));
+                }
+                Err(error) => notes.push(format!("{name} with {threads} threads left out: {error:#}")),
+            }
+        }
+        Ok(rows.iter().map(|(name, threads, reports)| row(lab, *name, *threads, reports)).collect())
     }
-    Ok(rows.iter().map(|(name, threads, reports)| row(lab, *name, *threads, reports)).collect())
+
+    fn text(&self, _: &Lab<'_>, rows: &[Row]) -> String {
+        let table = rows::table(rows, 1, |row| {
+            let mut cells = vec![rows::target(row), ("threads", row.head.threads.to_string())];
+            cells.push(rows::buckets(&row.head));
+            let Tail { p50, p99, max } = row.first_wait_us;
+            let us = [("first wait p50, us", p50), ("p99", p99), ("max", max)];
+            cells.extend(us.map(|(header, us)| (header, format!("{us:.2}"))));
+            cells.push(("max / parking_lot", ratio(row.ratio_parking_lot)));
+            cells
+        });
+        format!("{table}\n{}", sentence(rows))
+    }
+
+    /// The row with the most threads shows the effect best.
+    fn line(rows: &[Row]) -> Option<Line> {
+        Line::last("the slowest first wait, us", rows, |row| row.head.threads)
+    }
 }
 
 /// The reports of each competitor, or why it has none (a limit on threads, for example).
@@ -123,8 +172,7 @@ fn policy(lab: &Lab<'_>, name: Name, threads: usize) -> Policy {
 }
 
 fn child(lab: &Lab<'_>, name: Name, threads: usize) -> Result<Report> {
-    let program = std::env::current_exe().context("cannot find this program's own file")?;
-    let output = interrupt::in_own_group(&mut Command::new(program))
+    let output = interrupt::in_own_group(&mut children::command()?)
         .arg("growth-child")
         .args(["--target", name.text(), "--threads", &threads.to_string()])
         .args(["--layout", &lab.settings.layout.to_string(), "--policy", &policy(lab, name, threads).to_string()])
@@ -145,9 +193,16 @@ fn row(lab: &Lab<'_>, name: Name, threads: usize, reports: &[Report]) -> Row {
             buckets: reports.last().and_then(|report| report.buckets),
             policy: name.is_ours().then(|| policy_name(name, policy(lab, name, threads))),
             repeat: reports.len(),
-            ..Head::new(lab, "growth", name, threads)
+            ..Head::new(lab, Growth::NAME, name, threads)
         },
         first_wait_us: Tail::median_of(&tails),
-        ratio_parking_lot: Ratios::of(&lab.series, SECTION, name.text(), threads).parking_lot,
+        ratio_parking_lot: Ratios::of(&lab.series, Growth::NAME, name.text(), threads).parking_lot,
     }
+}
+
+fn sentence(rows: &[Row]) -> String {
+    let Some(most) = rows.iter().map(|row| row.head.threads).max() else { return String::new() };
+    let of_most = rows.iter().filter(|row| row.head.threads == most);
+    let worst = of_most.map(|row| Some(format!("{} {:.1} us", row.head.target, row.time())));
+    format!("The slowest of {most} threads' first waits takes {}.", join(worst))
 }

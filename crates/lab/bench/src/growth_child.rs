@@ -1,6 +1,8 @@
 //! One repeat of `growth`, in a new process. It prints its report as one line of JSON.
 
+use crate::values;
 use anyhow::{Context, Result, anyhow, ensure};
+use clap::Args;
 use lab_measure::machine::{self, OwnLine};
 use lab_measure::stats::Tail;
 use lab_targets::{Layout, Name, Policy};
@@ -13,16 +15,20 @@ use std::thread::{JoinHandle, Thread};
 use std::time::Instant;
 
 /// Parameters of one repeat of `growth`.
-#[derive(Clone)]
+#[derive(Clone, Args)]
 pub struct Child {
     /// The target.
-    pub target: Name,
+    #[arg(long, value_parser = values::one_of::<Name>())]
+    target: Name,
     /// Number of threads, which park one after another.
-    pub threads: usize,
+    #[arg(long)]
+    threads: usize,
     /// Bucket layout of the engine's table.
-    pub layout: Layout,
+    #[arg(long, value_parser = values::one_of::<Layout>())]
+    layout: Layout,
     /// Size policy of the engine's table.
-    pub policy: Policy,
+    #[arg(long, value_parser = values::policy)]
+    policy: Policy,
 }
 
 /// Stack of a parked thread. Small, because there are over a thousand.

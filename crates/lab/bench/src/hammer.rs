@@ -1,8 +1,11 @@
-//! `hash` and `wake`: one loop over the same words, on each target in turn.
+//! The loop of `hash` and `wake` over the same words, on each target in turn; their rows, tables and sentences.
 
+use crate::flags::Words;
+use crate::rows::{self, Shown, beside_rivals, count, join, main_row, shown};
 use crate::settings::Buckets;
+use crate::values::List;
 use crate::workers::{Sample, Workers};
-use crate::{BUCKETS_MIN, Entrant, Head, Lab, Ratios, rows_of};
+use crate::{BUCKETS_MIN, Entrant, Head, Lab, Ratios, stage};
 use anyhow::Result;
 use lab_measure::stats::Spread;
 use lab_targets::Policy;
@@ -16,42 +19,58 @@ const WAKE_BUDGET_S: f64 = 7.0;
 /// Label of the row with the early return, which keeps its samples apart in `Lab::series`.
 pub const EARLY_RETURN: &str = "live, early return";
 
-/// Settings of `hash` and `wake`.
-#[derive(Clone, Debug)]
-pub struct Hammer {
-    /// `-t`. `None` means the workload's defaults.
-    pub threads: Option<Vec<usize>>,
-    /// Number of words of each thread.
-    pub futexes: usize,
-    /// Distance between two words, in bytes.
-    pub stride_bytes: usize,
-}
-
-impl Default for Hammer {
-    fn default() -> Self {
-        Hammer { threads: None, futexes: 1024, stride_bytes: 4 }
-    }
-}
-
-/// A row of `hash` or `wake`.
+/// A row of `hash` or `wake`. The help has a line on each field.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// Target, threads and setup.
     #[serde(flatten)]
     pub head: Head,
-    /// `hash` only: whether the wait may compare the word before it locks the bucket.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nwakes: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub section: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slots: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub processes: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub early_return: Option<bool>,
-    /// Distance between two words, in bytes.
-    pub stride: usize,
-    /// Time of one operation, as a thread sees it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stride: Option<usize>,
     pub ns_per_op: Spread,
-    /// Rate of all threads together; median over the rounds.
-    pub ops_per_sec: f64,
-    /// This row's time divided by each rival's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ops_per_sec: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share_of_best: Option<f64>,
     #[serde(flatten)]
     pub ratios: Ratios,
 }
+
+impl Row {
+    /// A row with what all have.
+    pub fn new(head: Head, ns_per_op: Spread) -> Row {
+        Row {
+            head,
+            nwakes: None,
+            section: None,
+            slots: None,
+            processes: None,
+            early_return: None,
+            stride: None,
+            ns_per_op,
+            ops_per_sec: None,
+            share_of_best: None,
+            ratios: Ratios::default(),
+        }
+    }
+
+    /// A row of hammered words.
+    pub fn of_samples(head: Head, words: &Words, samples: &[Sample]) -> Row {
+        let (times, rate) = times_and_rate(samples);
+        Row { stride: Some(words.stride), ops_per_sec: Some(rate), ..Row::new(head, times) }
+    }
+}
+
+shown!(Row, |row| row.ns_per_op.median, row.ratios.over(), (row.early_return == Some(true)).then_some("early return"));
 
 struct Competitor {
     entrant: Entrant,
@@ -68,29 +87,37 @@ pub fn section(operation: Operation) -> &'static str {
 }
 
 /// Measures `hash` or `wake`.
-pub fn run(lab: &mut Lab<'_>, operation: Operation, asked: &Hammer, notes: &mut Vec<String>) -> Result<Vec<Row>> {
+pub fn run(
+    lab: &mut Lab<'_>,
+    operation: Operation,
+    threads: &Option<List<usize>>,
+    words: &Words,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Row>> {
     notes.extend(remark_on_targets(lab));
-    let threads = lab.threads(&asked.threads, &THREADS, notes);
-    let workers = Workers::new(lab, asked, threads.iter().copied().max().unwrap_or(1))?;
+    let threads = lab.threads(threads, &THREADS, notes);
+    let workers = Workers::new(lab, words, threads.iter().copied().max().unwrap_or(1))?;
     let mut competitors = Vec::new();
     for threads in &threads {
         competitors.extend(line_up(lab, &workers, *threads, operation)?);
     }
     let default_s = if operation == Operation::WaitDiffers { HASH_BUDGET_S } else { WAKE_BUDGET_S };
-    let pace = lab.pace(default_s, competitors.len());
-    let stage = format!("{}: {} rows, {} rounds", section(operation), competitors.len(), pace.rounds.count);
-    let progress = lab.progress(&stage, pace.rounds.count);
-    let samples = lab.rounds(pace.rounds, competitors.len(), &progress, |number| {
-        let one = &competitors[number].entrant;
-        workers.sample(&one.subject, one.threads, operation, pace.sample)
-    })?;
-    for (one, samples) in competitors.iter().zip(&samples) {
-        let times = samples.iter().map(|sample| sample.ns_per_op).collect();
-        lab.series.put((section(operation), one.label, one.entrant.threads), times);
-    }
+    let (section, pace) = (section(operation), lab.pace(default_s, competitors.len()));
+    let rows = lab.measure(
+        &stage(section, &competitors),
+        pace.rounds,
+        &competitors,
+        |_, Competitor { entrant, .. }| workers.sample(&entrant.subject, entrant.threads, operation, pace.sample),
+        (|one| (section.into(), one.label.into(), one.entrant.threads), |sample: &Sample| sample.ns_per_op),
+        |lab, one, samples| Row {
+            early_return: (operation == Operation::WaitDiffers).then_some(one.early_return),
+            ratios: Ratios::of(&lab.series, section, one.label, one.entrant.threads),
+            ..Row::of_samples(one.entrant.head(lab, section, words.number.futexes, samples.len()), words, samples)
+        },
+    )?;
     notes.extend(workers.remark());
     notes.extend(competitors.iter().filter_map(|one| remark_on_size(one, &competitors)));
-    Ok(rows_of(&competitors, &samples, |one, samples| row(lab, operation, asked, one, samples)))
+    Ok(rows)
 }
 
 fn remark_on_targets(lab: &Lab<'_>) -> Option<String> {
@@ -147,22 +174,43 @@ fn line_up(lab: &Lab<'_>, workers: &Workers, threads: usize, operation: Operatio
     Ok(competitors)
 }
 
-fn row(lab: &Lab<'_>, operation: Operation, asked: &Hammer, one: &Competitor, samples: &[Sample]) -> Row {
-    let section = section(operation);
-    let (times, rate) = times_and_rate(samples);
-    Row {
-        head: one.entrant.head(lab, section, asked.futexes, samples.len()),
-        early_return: (operation == Operation::WaitDiffers).then_some(one.early_return),
-        stride: asked.stride_bytes,
-        ns_per_op: times,
-        ops_per_sec: rate,
-        ratios: Ratios::of(&lab.series, section, one.label, one.entrant.threads),
-    }
-}
-
 /// The times of an operation over all samples of a row, and the median rate of all threads.
 pub fn times_and_rate(samples: &[Sample]) -> (Spread, f64) {
     let times: Vec<_> = samples.iter().map(|sample| sample.ns_per_op).collect();
     let rates: Vec<_> = samples.iter().map(|sample| sample.ops_per_sec).collect();
     (Spread::of(&times), Spread::of(&rates).median)
+}
+
+/// The table, and the sentence below it. `what` is the operation.
+pub fn text(lab: &Lab<'_>, rows: &[Row], what: &str) -> String {
+    let table = rows::table(rows, 1, |row| {
+        let mut cells = vec![rows::target(row), rows::threads(&row.head), rows::buckets(&row.head)];
+        cells.extend(rows::spread("ns/op", &row.ns_per_op, 1));
+        cells.push(rows::mops(row.ops_per_sec.unwrap_or(f64::NAN), 1));
+        cells.extend(rows::ratios(&row.ratios));
+        cells
+    });
+    format!("{table}\n{}", sentence(lab, rows, what))
+}
+
+fn sentence(lab: &Lab<'_>, rows: &[Row], what: &str) -> String {
+    let threads = || rows.iter().map(|row| row.head.threads);
+    let (Some(least), Some(most)) = (threads().min(), threads().max()) else { return String::new() };
+    let Some(one) = main_row(rows, |row| row.head.threads == least) else { return String::new() };
+    let mut text = format!("{what} takes {:.1} ns on {} with {}", one.time(), one.head.target, count(least, "thread"));
+    let others = beside_rivals(one);
+    if !others.is_empty() {
+        text += &format!(", {others}");
+    }
+    if most > least {
+        let scaling = |target: &str| {
+            let key = |threads| (one.head.workload, target, threads);
+            lab.series.ratio(key(most), key(least)).map(|ratio| format!("{ratio:.2} on {target}"))
+        };
+        let scaling = join(["live", "atomic", "kernel", "parking_lot"].map(scaling));
+        if !scaling.is_empty() {
+            text += &format!("; {most} threads multiply an operation's time by {scaling}");
+        }
+    }
+    text + "."
 }

@@ -1,42 +1,53 @@
 //! The workloads of `bench`, and the loop that runs them.
 //!
-//! Each workload is a module with settings, a row type and `run`. [`Asked`] and [`Rows`] have a variant for each.
+//! Each workload is a module; [`workload`] says what it consists of, and has the list of all.
 
+#![cfg_attr(not(test), deny(clippy::print_stderr))]
+
+pub mod all;
+mod child;
 mod children;
-pub mod crowd;
-pub mod growth;
-pub mod growth_child;
-pub mod hammer;
-pub mod lock_pi;
-pub mod locks;
+mod crowd;
+mod figures;
+mod flags;
+mod growth;
+mod growth_child;
+mod hammer;
+mod hash;
+mod lock_pi;
+mod locks;
 mod locks_child;
-pub mod memory;
-pub mod neighbour;
-pub mod noise;
-pub mod perf;
-pub mod ping_pong;
-pub mod requeue;
-pub mod resize;
+mod memory;
+mod neighbour;
+mod noise;
+mod perf;
+mod ping_pong;
+mod print;
+mod requeue;
+mod resize;
 mod row;
-pub mod schbench;
+mod rows;
+mod schbench;
 pub mod settings;
-mod sink;
-pub mod sizes;
+mod sizes;
 mod sleepers;
+mod summary;
 pub mod survey;
-pub mod sweep;
-pub mod timers;
-pub mod wake_many;
-pub mod wake_parallel;
-pub mod wasm;
-pub mod workers;
-mod workload;
+mod sweep;
+mod timers;
+pub mod values;
+mod wake;
+mod wake_parallel;
+mod wasm;
+mod workers;
+pub mod workload;
 
+pub use child::Child;
 pub use memory::Memory;
+pub use resize::GIVE_UP;
 pub use row::{Entrant, Head, Ratios, policy_name};
 pub use settings::Settings;
-pub use sink::{SchbenchOutcome, Sink};
-pub use workload::{Asked, Outcome, Rows, Workload};
+pub use timers::Row as TimersRow;
 
 use anyhow::{Result, anyhow};
 use lab_measure::interrupt;
@@ -46,9 +57,13 @@ use lab_measure::series::Series;
 use lab_targets::{Name, Policy, Shape, Subject};
 use lab_terminal::progress::Progress;
 use lab_terminal::stderr;
+use print::Printer;
 use settings::Buckets;
+use std::borrow::Cow;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
+use values::List;
+use workload::Job;
 
 /// Smallest table that `bench` makes if `-b` is not given.
 pub const BUCKETS_MIN: usize = 16;
@@ -64,19 +79,10 @@ pub struct Bench {
     pub is_all: bool,
     /// `--figures`: run all workloads at full length, then check the bounds that the engine must keep.
     pub figures: bool,
-    /// `--format perf`: print as perf does. `None` means tables or JSON.
-    pub perf: Option<perf::FirstLine>,
-    /// `-m`.
-    pub mlockall: bool,
 }
 
-/// One workload of a run.
-pub struct Job {
-    /// How to measure, for every kind of workload.
-    pub settings: Settings,
-    /// The workload and its own settings.
-    pub asked: Asked,
-}
+/// A [`Key`](lab_measure::series::Key) that owns its section.
+pub type OwnKey = (Cow<'static, str>, Cow<'static, str>, usize);
 
 /// State of a run that all workloads use.
 pub struct Lab<'a> {
@@ -113,6 +119,14 @@ impl<'a> Lab<'a> {
         Pace::new(budget, settings.runtime_s.is_some(), settings.repeat, competitors)
     }
 
+    /// The rounds that fit into the budget, if one takes so long.
+    fn rounds_of(&self, budget_s: f64, round: Duration) -> Rounds {
+        let (budget, repeat) = (self.budget(budget_s), self.settings.repeat);
+        let fit = (budget.as_nanos() / round.as_nanos().max(1)) as usize;
+        let count = repeat.unwrap_or_else(|| fit.saturating_sub(1).max(1));
+        Rounds { count, warm_up: true, limit: repeat.is_none().then_some(budget) }
+    }
+
     /// Takes one sample of each competitor in each round, beside the noise if there is any.
     pub fn rounds<T>(
         &self,
@@ -122,6 +136,28 @@ impl<'a> Lab<'a> {
         sample: impl FnMut(usize) -> Result<T>,
     ) -> Result<Vec<Vec<T>>> {
         self.beside_noise(|| sample::rounds(rounds, competitors, progress, sample))
+    }
+
+    /// As [`rounds`](Self::rounds), of `cases`, with a progress line about the stage. Stores the time of each sample in
+    /// the series under the key of its case, and makes a row of each case that has samples. After Ctrl-C some have none.
+    pub fn measure<C, S, R>(
+        &mut self,
+        stage: &str,
+        rounds: Rounds,
+        cases: &[C],
+        mut sample: impl FnMut(&Lab<'_>, &C) -> Result<S>,
+        (key, time): (impl Fn(&C) -> OwnKey, impl Fn(&S) -> f64),
+        row: impl Fn(&Lab<'_>, &C, &[S]) -> R,
+    ) -> Result<Vec<R>> {
+        let progress = self.progress(&format!("{stage}, {} rounds", rounds.count), rounds.count);
+        let samples = self.rounds(rounds, cases.len(), &progress, |number| sample(self, &cases[number]))?;
+        drop(progress);
+        for (case, samples) in cases.iter().zip(&samples) {
+            let (section, label, number) = key(case);
+            self.series.put((&section, &label, number), samples.iter().map(&time).collect());
+        }
+        let measured = cases.iter().zip(&samples).filter(|(_, samples)| !samples.is_empty());
+        Ok(measured.map(|(case, samples)| row(self, case, samples)).collect())
     }
 
     /// Runs `measure` beside the noise if there is any.
@@ -136,8 +172,8 @@ impl<'a> Lab<'a> {
     }
 
     /// `-t`, or the workload's defaults. On one CPU the default of 2 threads is left out.
-    pub fn threads(&self, asked: &Option<Vec<usize>>, defaults: &[usize], notes: &mut Vec<String>) -> Vec<usize> {
-        if let Some(threads) = asked {
+    pub fn threads(&self, asked: &Option<List<usize>>, defaults: &[usize], notes: &mut Vec<String>) -> Vec<usize> {
+        if let Some(List(threads)) = asked {
             return threads.clone();
         }
         if self.cpus.len() < 2 && defaults.contains(&2) {
@@ -201,52 +237,50 @@ impl<'a> Lab<'a> {
     }
 }
 
-/// One row for each competitor with samples. After Ctrl-C some competitors have none.
-fn rows_of<C, S, R>(competitors: &[C], samples: &[Vec<S>], row: impl Fn(&C, &[S]) -> R) -> Vec<R> {
-    let measured = competitors.iter().zip(samples).filter(|(_, samples)| !samples.is_empty());
-    measured.map(|(one, samples)| row(one, samples)).collect()
+/// The stage of a workload in its progress line: how many rows it will have.
+fn stage<C>(workload: &str, cases: &[C]) -> String {
+    format!("{workload}: {} rows", cases.len())
 }
 
-/// Runs the workloads and passes each one's results to `sink` when it ends. After Ctrl-C these are the results until
-/// then.
-pub fn run(bench: &Bench, sink: &mut dyn Sink) -> Result<()> {
-    if bench.mlockall {
+/// Runs the workloads and prints each one's results when it ends. After Ctrl-C these are the results until then.
+pub fn run(bench: &Bench) -> Result<()> {
+    let Some(first) = bench.jobs.first() else { return Ok(()) };
+    if first.settings.mlockall {
         machine::lock_memory()?;
     }
-    if let Some(first_line) = bench.perf {
-        return perf::run(bench, first_line, sink);
+    if let Some(first_line) = first.settings.perf {
+        return perf::run(bench, first_line);
     }
-    let Some(first) = bench.jobs.first() else { return Ok(()) };
     let mut lab = Lab::new(&first.settings);
     lab.share = if bench.is_all && !bench.figures { SHARE_OF_ALL } else { 1.0 };
-    sink.opening(&lab)?;
+    print::opening(&lab)?;
+    let mut printer = Printer::default();
     let mut measured = 0_usize;
     for job in bench.jobs.iter().take_while(|_| !interrupt::requested()) {
         measured += 1;
         lab.settings = &job.settings;
         lab.place = (measured, bench.jobs.len());
-        let outcome = job.asked.run(&mut lab)?;
-        sink.workload(&lab, &outcome)?;
+        job.part.run(&mut lab, &mut printer)?;
     }
     if interrupt::requested() {
         // `hash` has two parts, and counts as measured after the first one.
-        let begun = measured.checked_sub(1).map(|last| bench.jobs[last].asked.workload());
+        let begun = measured.checked_sub(1).map(|last| bench.jobs[last].part.name());
         let left = &bench.jobs[measured..];
-        let parts = left.iter().take_while(|job| Some(job.asked.workload()) == begun).count();
+        let parts = left.iter().take_while(|job| Some(job.part.name()) == begun).count();
         say_interrupted(&left[parts..], bench.figures);
         return Ok(());
     }
     if bench.figures {
         let memory = memory::run(&lab)?;
-        return sink.figures(&lab, &memory);
+        return figures::print(&lab, &memory);
     }
-    sink.end(&lab)
+    printer.end(&lab)
 }
 
 /// Reports the interruption on stderr, also with `-s`, which silences only progress and notes.
 fn say_interrupted(left: &[Job], figures: bool) {
     let mut line = "interrupted: the rows have the samples until then".to_string();
-    let mut left: Vec<String> = left.iter().map(|job| job.asked.workload().to_string()).collect();
+    let mut left: Vec<_> = left.iter().map(|job| job.part.name()).collect();
     left.dedup();
     if !left.is_empty() {
         line += &format!("; not measured: {}", left.join(", "));

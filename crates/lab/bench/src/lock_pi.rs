@@ -1,14 +1,24 @@
 //! `lock-pi`, as in perf: threads lock and unlock by the calls alone, one lock for all or one for each.
 
+use crate::all::All;
+use crate::flags::{Perfs, Sleeping, help_of_futexes};
 use crate::hammer::times_and_rate;
-use crate::workers::{self, Sample};
-use crate::{Entrant, Head, Lab, Ratios, rows_of};
-use anyhow::{Result, ensure};
+use crate::perf;
+use crate::rows::{self, count, each, shown, takes};
+use crate::settings::Settings;
+use crate::summary::Line;
+use crate::values::{self, List};
+use crate::workers::{self, Disturbances, Sample};
+use crate::workload::{Workload, plain};
+use crate::{Entrant, Head, Lab, Ratios, stage};
+use anyhow::{Context, Result};
+use clap::Args;
 use lab_measure::machine::OwnLine;
 use lab_measure::pool::{Gate, Pool};
 use lab_measure::stats::Spread;
-use lab_targets::Name;
 use lab_targets::loops::Tally;
+use lab_targets::{Name, Subject};
+use lab_terminal::table::ratio;
 use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -16,122 +26,185 @@ use std::time::Duration;
 
 const THREADS: [usize; 2] = [1, 2];
 const BUDGET_S: f64 = 5.0;
+/// Microseconds that perf sleeps while it holds the lock.
+const PERF_HOLD: u64 = 1;
 
-/// Section of the results in `Lab::series`.
-pub const SECTION: &str = "lock-pi";
-
-/// Settings of `lock-pi`.
-#[derive(Clone, Debug, Default)]
+/// Lock and unlock with priority inheritance: perf's `futex lock-pi`
+#[derive(Clone, Args)]
 pub struct LockPi {
-    /// `-t`. `None` means the workload's defaults.
-    pub threads: Option<Vec<usize>>,
-    /// `-M`: a lock for each thread.
-    pub multi: bool,
-    /// `--hold`, if given: how long a thread sleeps while it holds the lock.
-    pub hold: Option<Duration>,
+    /// Threads, a comma list [default: 1,2]
+    #[arg(short, long, value_name = "LIST", value_parser = values::threads())]
+    threads: Option<List<usize>>,
+    /// A lock for each thread instead of one for all
+    #[arg(short = 'M', long)]
+    multi: bool,
+    /// Microseconds to sleep while holding the lock [default: 0; with --format perf 1, as in perf]
+    #[arg(long, value_name = "US", value_parser = values::number::<u64>(0, 10_000, "microseconds"))]
+    hold: Option<u64>,
+    #[command(flatten)]
+    sleeping: Sleeping,
+    #[command(flatten)]
+    perfs: Perfs,
 }
 
-/// One row of the results.
-#[derive(Clone, Debug, Serialize)]
+/// One row of the results. The help has a line on each field.
+#[derive(Serialize)]
 pub struct Row {
-    /// Target, threads and setup.
     #[serde(flatten)]
-    pub head: Head,
-    /// Whether each thread has its own lock.
-    pub multi: bool,
-    /// How long a thread sleeps while it holds the lock.
-    pub hold_us: u64,
-    /// Time of one lock and unlock, as a thread sees it.
-    pub ns_per_op: Spread,
-    /// Rate of all threads together; median over the rounds.
-    pub ops_per_sec: f64,
-    /// This row's time divided by the kernel's, round by round.
+    head: Head,
+    multi: bool,
+    hold_us: u64,
+    ns_per_op: Spread,
+    ops_per_sec: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ratio_kernel: Option<f64>,
+    ratio_kernel: Option<f64>,
 }
 
-struct Competitor {
-    entrant: Entrant,
-    locks: Arc<Vec<OwnLine<AtomicU32>>>,
-}
+shown!(Row, |row| row.ns_per_op.median, ["the kernel": row.ratio_kernel]);
 
-/// Measures the targets with priority inheritance, one sample of each in a round.
-pub fn run(lab: &mut Lab<'_>, asked: &LockPi, notes: &mut Vec<String>) -> Result<Vec<Row>> {
-    let threads = lab.threads(&asked.threads, &THREADS, notes);
-    let competitors = line_up(lab, asked, &threads, notes)?;
-    if competitors.is_empty() {
-        return Ok(Vec::new());
-    }
-    let pool = Pool::new(threads.iter().copied().max().unwrap_or(1), &lab.cpus)?;
-    let pace = lab.pace(BUDGET_S, competitors.len());
-    let stage = format!("{SECTION}: {} rows, {} rounds", competitors.len(), pace.rounds.count);
-    let progress = lab.progress(&stage, pace.rounds.count);
-    let samples = lab.rounds(pace.rounds, competitors.len(), &progress, |number| {
-        once(lab, asked, &pool, &competitors[number], pace.sample)
-    })?;
-    drop(progress);
-    for (one, samples) in competitors.iter().zip(&samples) {
-        let times = samples.iter().map(|sample| sample.ns_per_op).collect();
-        lab.series.put((SECTION, one.entrant.name.text(), one.entrant.threads), times);
-    }
-    Ok(rows_of(&competitors, &samples, |one, samples| row(lab, asked, one, samples)))
-}
+/// The locks of all threads. With one lock, all have that one.
+type Locks = Arc<Vec<OwnLine<AtomicU32>>>;
 
-fn line_up(lab: &Lab<'_>, asked: &LockPi, threads: &[usize], notes: &mut Vec<String>) -> Result<Vec<Competitor>> {
-    let settings = lab.settings;
-    if settings.targets.contains(&Name::ParkingLot) {
-        notes.push("parking_lot left out: it has no locks with priority inheritance".to_string());
+impl Workload for LockPi {
+    const NAME: &'static str = "lock-pi";
+    const PERF: Option<u8> = Some(4);
+    type Row = Row;
+
+    fn help() -> String {
+        help_of_futexes(
+            "\
+  multi          whether each thread has its own lock; futexes is the number of locks
+  hold_us        how long a thread sleeps while it holds the lock
+  ns_per_op      {p10, median, p90} of one lock and unlock as a thread sees it; ops_per_sec of all threads
+  ratio_kernel   this row's ns_per_op divided by the kernel's: the median over the rounds",
+            "  ufutex bench lock-pi -t 1,2 --targets live,kernel",
+        )
     }
-    let mut competitors = Vec::new();
-    for threads in threads.iter().copied() {
-        for name in settings.targets.iter().copied().filter(|name| name.has_pi()) {
-            let entrant = lab.small_table(name, threads)?;
-            let count = if asked.multi { threads } else { 1 };
-            let locks = Arc::new((0..count).map(|_| OwnLine::default()).collect());
-            competitors.push(Competitor { entrant, locks });
+
+    fn check(&mut self) -> Result<Settings, String> {
+        self.perfs.settings(self.sleeping.targets.as_ref(), self.threads.as_ref())
+    }
+
+    fn in_all(all: &All) -> Vec<Self> {
+        vec![LockPi { threads: all.threads.clone(), ..plain() }]
+    }
+
+    /// Measures the targets with priority inheritance, one sample of each in a round.
+    fn run(&self, lab: &mut Lab<'_>, notes: &mut Vec<String>) -> Result<Vec<Row>> {
+        let threads = lab.threads(&self.threads, &THREADS, notes);
+        let competitors = self.line_up(lab, &threads, notes)?;
+        if competitors.is_empty() {
+            return Ok(Vec::new());
         }
+        let pool = Pool::new(threads.iter().copied().max().unwrap_or(1), &lab.cpus)?;
+        let pace = lab.pace(BUDGET_S, competitors.len());
+        lab.measure(
+            &stage(Self::NAME, &competitors),
+            pace.rounds,
+            &competitors,
+            |lab, (one, locks)| self.once(lab, &pool, one, locks, pace.sample),
+            (|(one, _)| (Self::NAME.into(), one.name.text().into(), one.threads), |sample: &Sample| sample.ns_per_op),
+            |lab, (one, locks), samples| {
+                let (ns_per_op, ops_per_sec) = times_and_rate(samples);
+                Row {
+                    head: one.head(lab, Self::NAME, locks.len(), samples.len()),
+                    multi: self.multi,
+                    hold_us: self.hold.unwrap_or(0),
+                    ns_per_op,
+                    ops_per_sec,
+                    ratio_kernel: Ratios::of(&lab.series, Self::NAME, one.name.text(), one.threads).kernel,
+                }
+            },
+        )
     }
-    Ok(competitors)
+
+    fn text(&self, _: &Lab<'_>, rows: &[Row]) -> String {
+        let table = rows::table(rows, 1, |row| {
+            let mut cells = vec![rows::target(row), rows::threads(&row.head), ("locks", row.head.futexes.to_string())];
+            cells.push(rows::buckets(&row.head));
+            cells.extend(rows::spread("ns/lock+unlock", &row.ns_per_op, 1));
+            cells.extend([rows::mops(row.ops_per_sec, 2), ("/ kernel", ratio(row.ratio_kernel))]);
+            cells
+        });
+        let sentence = each(
+            rows,
+            |row| row.head.threads,
+            |row| {
+                let locks =
+                    if row.head.futexes == 1 { "one lock".to_string() } else { format!("{} locks", row.head.futexes) };
+                let (target, threads) = (row.head.target, count(row.head.threads, "thread"));
+                takes(row, &format!("{target}: lock and unlock by {threads} on {locks}"), 0)
+            },
+        );
+        format!("{table}\n{sentence}")
+    }
+
+    /// The row with the most threads shows the effect best.
+    fn line(rows: &[Row]) -> Option<Line> {
+        Line::last("a PI lock of all threads, ns", rows, |row| (row.head.threads, row.multi))
+    }
+
+    fn threads(&self) -> Option<&List<usize>> {
+        self.threads.as_ref()
+    }
+
+    /// Every thread repeats: lock, sleep for a microsecond, unlock.
+    fn perf(&self, bench: &perf::Bench<'_>) -> Result<()> {
+        bench.refuse(true, false)?;
+        let (threads, runtime) = (bench.threads, bench.runtime());
+        let seconds = runtime.as_secs_f64();
+        perf::summary(format!("{threads} threads doing pi lock/unlock pairing for {seconds} secs."))?;
+        let locks = self.locks(threads);
+        let pool = Pool::new(threads, &bench.lab.cpus)?;
+        let tallies = hammer(&pool, &bench.subject, threads, &locks, self.hold(PERF_HOLD), runtime)?;
+        bench.rates(&tallies, |thread| format!("[thread {thread:3}] futex: {:p}", &locks[thread % locks.len()].0))
+    }
 }
 
-/// One sample. If no thread has to wait for another, a disturbed sample is taken again.
-fn once(lab: &Lab<'_>, asked: &LockPi, pool: &Pool, one: &Competitor, length: Duration) -> Result<Sample> {
-    let Entrant { threads, subject, .. } = &one.entrant;
-    subject.make_ready();
-    let hold = asked.hold.filter(|hold| !hold.is_zero());
-    let needs_nobody = one.locks.len() == *threads && *threads <= lab.own_cpus() && hold.is_none();
-    let mut tallies = Vec::new();
-    for _ in 0..workers::TRIES {
-        tallies = hammer(pool, one, hold, length)?;
-        if !needs_nobody || !workers::is_disturbed(&tallies) {
-            break;
+impl LockPi {
+    fn locks(&self, threads: usize) -> Locks {
+        Arc::new((0..if self.multi { threads } else { 1 }).map(|_| OwnLine::default()).collect())
+    }
+
+    /// How long a thread sleeps while it holds the lock, in microseconds `default` if that was not given.
+    fn hold(&self, default: u64) -> Option<Duration> {
+        Some(Duration::from_micros(self.hold.unwrap_or(default))).filter(|hold| !hold.is_zero())
+    }
+
+    fn line_up(&self, lab: &Lab<'_>, threads: &[usize], notes: &mut Vec<String>) -> Result<Vec<(Entrant, Locks)>> {
+        let targets = &lab.settings.targets;
+        if targets.contains(&Name::ParkingLot) {
+            notes.push("parking_lot left out: it has no locks with priority inheritance".to_string());
         }
+        let mut competitors = Vec::new();
+        for threads in threads.iter().copied() {
+            for name in targets.iter().copied().filter(|name| name.has_pi()) {
+                competitors.push((lab.small_table(name, threads)?, self.locks(threads)));
+            }
+        }
+        Ok(competitors)
     }
-    Ok(Sample::of(&tallies))
+
+    /// One sample. If no thread has to wait for another, a disturbed sample is taken again.
+    fn once(&self, lab: &Lab<'_>, pool: &Pool, one: &Entrant, locks: &Locks, length: Duration) -> Result<Sample> {
+        let Entrant { name, threads, subject, .. } = one;
+        subject.make_ready();
+        let hold = self.hold(0);
+        let needs_nobody = locks.len() == *threads && *threads <= lab.own_cpus() && hold.is_none();
+        let hammer = || hammer(pool, subject, *threads, locks, hold, length).with_context(|| name.to_string());
+        Disturbances::default().sample(needs_nobody, hammer)
+    }
 }
 
-fn hammer(pool: &Pool, one: &Competitor, hold: Option<Duration>, length: Duration) -> Result<Vec<Tally>> {
-    let Entrant { name, threads, subject, .. } = &one.entrant;
-    let gate = Gate::new(*threads);
-    let job = {
-        let (subject, locks, gate) = (subject.clone(), one.locks.clone(), gate.clone());
-        move |worker: usize| subject.hammer_pi(&locks[worker % locks.len()].0, hold, &gate)
-    };
-    let tallies = pool.run(*threads, job, || gate.stop_after(length))?;
-    let failed: u64 = tallies.iter().map(|tally| tally.failed).sum();
-    ensure!(failed == 0, "{name}: {failed} locks or unlocks failed");
-    Ok(tallies)
-}
-
-fn row(lab: &Lab<'_>, asked: &LockPi, one: &Competitor, samples: &[Sample]) -> Row {
-    let (times, rate) = times_and_rate(samples);
-    let Entrant { name, threads, .. } = one.entrant;
-    Row {
-        head: one.entrant.head(lab, SECTION, one.locks.len(), samples.len()),
-        multi: asked.multi,
-        hold_us: asked.hold.unwrap_or_default().as_micros() as u64,
-        ns_per_op: times,
-        ops_per_sec: rate,
-        ratio_kernel: Ratios::of(&lab.series, SECTION, name.text(), threads).kernel,
-    }
+fn hammer(
+    pool: &Pool,
+    subject: &Arc<dyn Subject>,
+    threads: usize,
+    locks: &Locks,
+    hold: Option<Duration>,
+    length: Duration,
+) -> Result<Vec<Tally>> {
+    let (subject, locks) = (subject.clone(), locks.clone());
+    let job = move |worker: usize, gate: &Gate| subject.hammer_pi(&locks[worker % locks.len()].0, hold, gate);
+    workers::hammer(pool, threads, length, "lock and unlock", job)
 }

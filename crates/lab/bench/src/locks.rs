@@ -2,16 +2,24 @@
 //! and on std's locks. A further case has many threads on several locks, where nearly every lock operation parks a
 //! thread.
 
+use crate::all::All;
+use crate::flags::{self, Output, Sleeping, help_of_futexes};
 use crate::locks_child::{Children, Load, Sample};
-use crate::{Head, Lab, rows_of};
+use crate::rows::{self, count, shown};
+use crate::settings::Settings;
+use crate::summary::Line;
+use crate::values::{self, List, WORK_MAX};
+use crate::workload::{Workload, plain};
+use crate::{Head, Lab, stage};
 use anyhow::Result;
+use clap::Args;
 use lab_measure::sample::Rounds;
 use lab_measure::stats::Spread;
 use lab_targets::Name;
+use lab_terminal::table::ratio;
 use serde::Serialize;
-use std::fmt;
 use std::time::Duration;
-use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
+use strum::{Display, EnumMessage, EnumString, IntoStaticStr, VariantArray};
 
 const BUDGET_S: f64 = 12.0;
 /// Length of a sample: long enough for a lock that is handed over rarely.
@@ -31,8 +39,8 @@ const MANY: (usize, usize) = (64, 16);
 const LOT: (usize, usize) = (2, 1024);
 
 /// `--line`: the parking_lot version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
-pub enum Line {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
+pub enum Version {
     /// parking_lot 0.12, on core 0.9.
     #[strum(serialize = "0.12")]
     V012,
@@ -41,87 +49,63 @@ pub enum Line {
     V013,
 }
 
-impl fmt::Display for Line {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.into())
-    }
-}
-
-/// Settings of `locks`.
-#[derive(Clone, Debug)]
+/// parking_lot's own benchmarks: on its core, on the engine, and std's locks
+#[derive(Clone, Args)]
 pub struct Locks {
-    /// `-t`. `None` means the workload's defaults.
-    pub threads: Option<Vec<usize>>,
-    /// Writers and readers, if one of their flags is given.
-    pub writers_readers: Option<(usize, usize)>,
-    /// `--locks`, if given: mutexes of case `many-locks`.
-    pub locks: Option<usize>,
-    /// Steps of work while the lock is held.
-    pub inside: usize,
-    /// Steps of work between two locks.
-    pub between: usize,
-    /// The parking_lot version.
-    pub line: Line,
+    /// Threads, a comma list [default: 1,2,8 on one mutex, 64 on many-locks, 2 on lot]
+    #[arg(short, long, value_name = "LIST", value_parser = values::threads())]
+    threads: Option<List<usize>>,
+    /// Writers of the reader-writer lock [default: 1; and 2]
+    #[arg(long, value_name = "N", value_parser = values::number::<usize>(1, 1024, "threads"))]
+    writers: Option<usize>,
+    /// Readers of the reader-writer lock [default: 1; and 6]
+    #[arg(long, value_name = "N", value_parser = values::number::<usize>(1, 1024, "threads"))]
+    readers: Option<usize>,
+    /// Mutexes of many-locks, or keys of lot [default: 16, 1024]
+    #[arg(long, value_name = "N", value_parser = values::number::<usize>(1, 1 << 16, "locks"))]
+    locks: Option<usize>,
+    /// Steps of work while the lock is held
+    #[arg(long, value_name = "N", default_value = "1", value_parser = values::number::<usize>(0, WORK_MAX, "steps"))]
+    work_per_critical_section: usize,
+    /// Steps of work between two locks
+    #[arg(long, value_name = "N", default_value = "0", value_parser = values::number::<usize>(0, WORK_MAX, "steps"))]
+    work_between_critical_sections: usize,
+    /// The version of parking_lot
+    #[arg(long, default_value = "0.13", value_parser = values::one_of::<Version>())]
+    line: Version,
+    #[command(flatten)]
+    sleeping: Sleeping,
+    #[command(flatten)]
+    output: Output,
 }
 
-impl Default for Locks {
-    fn default() -> Self {
-        Self { threads: None, writers_readers: None, locks: None, inside: 1, between: 0, line: Line::V013 }
-    }
-}
-
-/// One row of the results.
-#[derive(Clone, Debug, Serialize)]
+/// One row of the results. The help has a line on each field.
+#[derive(Serialize)]
 pub struct Row {
-    /// The target. `futexes` is the number of locks.
     #[serde(flatten)]
-    pub head: Head,
-    /// `mutex`, `rwlock`, `many-locks` or `lot`.
-    pub case: &'static str,
-    /// `rwlock` only: number of writers.
+    head: Head,
+    case: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub writers: Option<usize>,
-    /// `rwlock` only: number of readers.
+    writers: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub readers: Option<usize>,
-    /// Steps of work while the lock is held.
-    pub work_per_critical_section: usize,
-    /// Steps of work between two locks.
-    pub work_between_critical_sections: usize,
-    /// Time of one lock and unlock, as a thread sees it.
-    pub ns_per_op: Spread,
-    /// CPU time of one operation, on all CPUs.
-    pub cpu_ns_per_op: Spread,
-    /// Rate of all threads together; median over the rounds.
-    pub ops_per_sec: f64,
-    /// This row's time divided by parking_lot's, round by round.
+    readers: Option<usize>,
+    work_per_critical_section: usize,
+    work_between_critical_sections: usize,
+    ns_per_op: Spread,
+    cpu_ns_per_op: Spread,
+    ops_per_sec: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ratio_parking_lot: Option<f64>,
-    /// The same ratio for CPU time.
+    ratio_parking_lot: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ratio_cpu_parking_lot: Option<f64>,
+    ratio_cpu_parking_lot: Option<f64>,
 }
 
-/// The library whose locks are measured.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Target {
-    /// The published parking_lot.
-    ParkingLot,
-    /// parking_lot over this engine.
-    Ufutex,
-    /// The standard library.
-    Std,
-}
+shown!(Row, |row| row.ns_per_op.median, ["parking_lot": row.ratio_parking_lot]);
 
-impl Target {
-    /// The target name in the rows. `live` is the engine's scheme.
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::ParkingLot => Name::ParkingLot.text(),
-            Self::Ufutex => Name::Live.text(),
-            Self::Std => "std",
-        }
-    }
+/// The target name in the rows. `live` is parking_lot over this engine's scheme. std's locks on Linux use futex(2), so the
+/// target `kernel` stands for them.
+pub fn text(target: Name) -> &'static str {
+    if target == Name::Kernel { "std" } else { target.text() }
 }
 
 /// The threads and their locks.
@@ -141,35 +125,24 @@ pub enum Case {
 impl Case {
     /// The cases of every run, which `--figures` checks.
     pub fn defaults() -> Vec<Case> {
-        Self::of(&Locks::default(), &MUTEX_THREADS, MANY.0)
+        Self::asked(&plain())
     }
 
     /// The requested cases.
     fn asked(asked: &Locks) -> Vec<Case> {
-        match &asked.threads {
+        let all = asked.threads.as_ref().map(|threads| &threads[..]);
+        let mut cases: Vec<_> = all.unwrap_or(&MUTEX_THREADS).iter().copied().map(Case::Mutex).collect();
+        match (asked.writers, asked.readers) {
             // Threads of a reader-writer lock have flags of their own.
-            Some(threads) => {
-                let mut cases: Vec<_> = threads.iter().copied().map(Case::Mutex).collect();
-                if let Some((writers, readers)) = asked.writers_readers {
-                    cases.push(Case::RwLock(writers, readers));
-                }
-                let locks = asked.locks.unwrap_or(MANY.1);
-                cases.extend(threads.iter().map(|threads| Case::Many(*threads, locks)));
-                cases.extend(threads.iter().map(|threads| Case::Lot(*threads, locks)));
-                cases
-            }
-            None => Self::of(asked, &MUTEX_THREADS, MANY.0),
+            (None, None) if all.is_some() => {}
+            (None, None) => cases.extend(RWLOCK_THREADS.map(|(writers, readers)| Case::RwLock(writers, readers))),
+            (writers, readers) => cases.push(Case::RwLock(writers.unwrap_or(1), readers.unwrap_or(1))),
         }
-    }
-
-    fn of(locks: &Locks, mutex: &[usize], many: usize) -> Vec<Case> {
-        let mut cases: Vec<_> = mutex.iter().copied().map(Case::Mutex).collect();
-        match locks.writers_readers {
-            Some((writers, readers)) => cases.push(Case::RwLock(writers, readers)),
-            None => cases.extend(RWLOCK_THREADS.map(|(writers, readers)| Case::RwLock(writers, readers))),
-        }
-        cases.push(Case::Many(many, locks.locks.unwrap_or(MANY.1)));
-        cases.push(Case::Lot(LOT.0, locks.locks.unwrap_or(LOT.1)));
+        let (many, lot) = (all.unwrap_or(&[MANY.0]), all.unwrap_or(&[LOT.0]));
+        // With `-t` both have the same number of locks by default.
+        let keys = if all.is_some() { MANY.1 } else { LOT.1 };
+        cases.extend(many.iter().map(|threads| Case::Many(*threads, asked.locks.unwrap_or(MANY.1))));
+        cases.extend(lot.iter().map(|threads| Case::Lot(*threads, asked.locks.unwrap_or(keys))));
         cases
     }
 
@@ -208,66 +181,112 @@ impl Case {
             Self::Many(threads, locks) | Self::Lot(threads, locks) => (threads, 0, locks),
         };
         let yields = matches!(self, Self::Many(..));
-        let (inside, between) = (asked.inside, asked.between);
+        let (inside, between) = (asked.work_per_critical_section, asked.work_between_critical_sections);
         let lot = matches!(self, Self::Lot(..));
         Load { writers, readers, locks, inside, between, lot, yields, length }
     }
 }
 
-/// Measures all targets, one sample of each in a round. Each sample is a new process.
-pub fn run(lab: &mut Lab<'_>, asked: &Locks, notes: &mut Vec<String>) -> Result<Vec<Row>> {
-    if lab.settings.shared {
-        notes.push("left out with -S: its locks are private".to_string());
-        return Ok(Vec::new());
+impl Workload for Locks {
+    const NAME: &'static str = "locks";
+    type Row = Row;
+
+    fn help() -> String {
+        help_of_futexes(
+            "\
+  target         parking_lot; live: parking_lot over this engine; std: the standard library (--targets kernel)
+  case           mutex; rwlock with writers and readers; many-locks: on `futexes` mutexes; lot: the parking lot below
+                 the locks, looking up keys without parked threads
+  work_per_critical_section, work_between_critical_sections   steps of work
+  ns_per_op      {p10, median, p90} of one lock and unlock as a thread sees it; ops_per_sec of all threads
+  cpu_ns_per_op  the same in CPU time of all threads
+  ratio_parking_lot, ratio_cpu_parking_lot   this row's times divided by parking_lot's: the median over the rounds
+Cargo builds the programs when they are first run.",
+            "  ufutex bench locks -t 2 --line 0.12",
+        )
     }
-    let targets = targets(&lab.settings.targets);
-    if targets.is_empty() {
-        notes.push("left out: only the targets live, parking_lot and kernel (std's locks) have locks".to_string());
+
+    fn check(&mut self) -> Result<Settings, String> {
+        flags::targets(self.output.settings(), self.sleeping.targets.as_ref(), Name::VARIANTS)
     }
-    let cases = Case::asked(asked);
-    let mut competitors = Vec::new();
-    for case in cases {
-        // std does not export its parking lot.
-        let has = |target: &&Target| **target != Target::Std || !matches!(case, Case::Lot(..));
-        competitors.extend(targets.iter().filter(has).map(|target| (case, *target)));
+
+    /// Its programs must be built first, so it is only in runs that check the bounds.
+    fn in_all(all: &All) -> Vec<Self> {
+        all.figures.then(|| Locks { threads: all.threads.clone(), ..plain() }).into_iter().collect()
     }
-    if competitors.is_empty() {
-        return Ok(Vec::new());
-    }
-    let children = match Children::build(asked.line, lab.settings.silent) {
-        Ok(children) => children,
-        Err(error) => {
-            notes.push(format!("left out: its programs cannot be built here: {error:#}"));
+
+    /// Measures all targets, one sample of each in a round. Each sample is a new process.
+    fn run(&self, lab: &mut Lab<'_>, notes: &mut Vec<String>) -> Result<Vec<Row>> {
+        if lab.settings.shared {
+            notes.push("left out with -S: its locks are private".to_string());
             return Ok(Vec::new());
         }
-    };
-    let (rounds, length) = pace(lab, competitors.len());
-    let progress = lab.progress(&format!("locks: {} rows, {} rounds", competitors.len(), rounds.count), rounds.count);
-    let samples = lab.rounds(rounds, competitors.len(), &progress, |number| {
-        let (case, target) = competitors[number];
-        children.sample(target, &case.load(asked, length))
-    })?;
-    drop(progress);
-    for ((case, target), samples) in competitors.iter().zip(&samples) {
-        let put = |series: &mut lab_measure::series::Series, section: String, of: fn(&Sample) -> f64| {
-            series.put((&section, target.text(), case.threads()), samples.iter().map(of).collect());
+        let mut targets = vec![Name::ParkingLot, Name::Live, Name::Kernel];
+        targets.retain(|name| lab.settings.targets.contains(name));
+        if targets.is_empty() {
+            notes.push("left out: only the targets live, parking_lot and kernel (std's locks) have locks".to_string());
+        }
+        let mut competitors = Vec::new();
+        for case in Case::asked(self) {
+            // std does not export its parking lot.
+            let has = |target: &&Name| **target != Name::Kernel || !matches!(case, Case::Lot(..));
+            competitors.extend(targets.iter().filter(has).map(|target| (case, *target)));
+        }
+        if competitors.is_empty() {
+            return Ok(Vec::new());
+        }
+        let children = match Children::build(self.line, lab.settings.silent) {
+            Ok(children) => children,
+            Err(error) => {
+                notes.push(format!("left out: its programs cannot be built here: {error:#}"));
+                return Ok(Vec::new());
+            }
         };
-        put(&mut lab.series, case.section(), |sample| sample.ns_per_op);
-        put(&mut lab.series, cpu(*case), |sample| sample.cpu_ns_per_op);
+        let (rounds, length) = pace(lab, competitors.len());
+        let measured = lab.measure(
+            &stage(Self::NAME, &competitors),
+            rounds,
+            &competitors,
+            |_, (case, target)| children.sample(*target, &case.load(self, length)),
+            (
+                |(case, target)| (case.section().into(), text(*target).into(), case.threads()),
+                |sample: &Sample| sample.ns_per_op,
+            ),
+            |_, (case, target), samples| (*case, *target, samples.to_vec()),
+        )?;
+        for (case, target, samples) in &measured {
+            let cpu_ns = samples.iter().map(|sample| sample.cpu_ns_per_op).collect();
+            lab.series.put((&cpu(*case), text(*target), case.threads()), cpu_ns);
+        }
+        Ok(measured.iter().map(|(case, target, samples)| row(lab, self, *case, *target, samples)).collect())
     }
-    Ok(rows_of(&competitors, &samples, |(case, target), samples| row(lab, asked, *case, *target, samples)))
+
+    fn text(&self, _: &Lab<'_>, rows: &[Row]) -> String {
+        let table = rows::table(rows, 2, |row| {
+            let target = if row.head.target == "live" { "parking_lot on ufutex" } else { row.head.target };
+            let threads = match (row.writers, row.readers) {
+                (Some(writers), Some(readers)) => format!("{writers}w {readers}r"),
+                _ => row.head.threads.to_string(),
+            };
+            let mut cells = vec![("target", target.to_string()), ("case", row.case.to_string())];
+            cells.extend([("threads", threads), ("locks", row.head.futexes.to_string())]);
+            cells.extend(rows::spread("ns/op", &row.ns_per_op, 0));
+            cells.push(("/ parking_lot", ratio(row.ratio_parking_lot)));
+            cells.push(("CPU ns/op", format!("{:.0}", row.cpu_ns_per_op.median)));
+            cells.push(("/ parking_lot", ratio(row.ratio_cpu_parking_lot)));
+            cells
+        });
+        format!("{table}\n{}", sentence(rows))
+    }
+
+    fn line(rows: &[Row]) -> Option<Line> {
+        Line::first("lock and unlock, ns", rows, |row| (row.head.threads, row.case, row.writers))
+    }
 }
 
 /// Section of the CPU times in `Lab::series`.
 pub fn cpu(case: Case) -> String {
     format!("{}, CPU", case.section())
-}
-
-/// The targets that have locks.
-fn targets(names: &[Name]) -> Vec<Target> {
-    // std's locks on Linux use futex(2), so target `kernel` stands for them.
-    let all = [(Name::ParkingLot, Target::ParkingLot), (Name::Live, Target::Ufutex), (Name::Kernel, Target::Std)];
-    all.into_iter().filter(|(name, _)| names.contains(name)).map(|(_, target)| target).collect()
 }
 
 /// Like [`lab_measure::sample::Pace`], for samples that are processes.
@@ -284,11 +303,11 @@ fn pace(lab: &Lab<'_>, competitors: usize) -> (Rounds, Duration) {
     (Rounds { count: rounds, warm_up: true, limit }, length)
 }
 
-fn row(lab: &Lab<'_>, asked: &Locks, case: Case, target: Target, samples: &[Sample]) -> Row {
+fn row(lab: &Lab<'_>, asked: &Locks, case: Case, target: Name, samples: &[Sample]) -> Row {
     let spread = |of: fn(&Sample) -> f64| Spread::of(&samples.iter().map(of).collect::<Vec<_>>());
     let ratio = |section: String| {
-        let key = |target: Target| (section.as_str(), target.text(), case.threads());
-        lab.series.ratio(key(target), key(Target::ParkingLot))
+        let key = |target: Name| (section.as_str(), text(target), case.threads());
+        lab.series.ratio(key(target), key(Name::ParkingLot))
     };
     let (writers, readers) = match case {
         Case::RwLock(writers, readers) => (Some(writers), Some(readers)),
@@ -298,17 +317,29 @@ fn row(lab: &Lab<'_>, asked: &Locks, case: Case, target: Target, samples: &[Samp
         head: Head {
             futexes: if let Case::Many(_, locks) | Case::Lot(_, locks) = case { locks } else { 1 },
             repeat: samples.len(),
-            ..Head::of_rival(lab, "locks", target.text(), case.threads())
+            ..Head::of_rival(lab, Locks::NAME, text(target), case.threads())
         },
         case: case.text(),
         writers,
         readers,
-        work_per_critical_section: asked.inside,
-        work_between_critical_sections: asked.between,
+        work_per_critical_section: asked.work_per_critical_section,
+        work_between_critical_sections: asked.work_between_critical_sections,
         ns_per_op: spread(|sample| sample.ns_per_op),
         cpu_ns_per_op: spread(|sample| sample.cpu_ns_per_op),
         ops_per_sec: spread(|sample| sample.ops_per_sec).median,
         ratio_parking_lot: ratio(case.section()),
         ratio_cpu_parking_lot: ratio(cpu(case)),
     }
+}
+
+fn sentence(rows: &[Row]) -> String {
+    let ours =
+        || rows.iter().filter(|row| row.head.target == "live").filter_map(|row| Some((row, row.ratio_parking_lot?)));
+    let (best, worst) = (ours().min_by(|a, b| a.1.total_cmp(&b.1)), ours().max_by(|a, b| a.1.total_cmp(&b.1)));
+    let (Some(best), Some(worst)) = (best, worst) else { return String::new() };
+    let say = |(row, ratio): (&Row, f64)| {
+        let threads = count(row.head.threads, "thread");
+        format!("{ratio:.2} of that on its own core with {threads} ({})", row.case)
+    };
+    format!("parking_lot's time on ufutex is {} at best, {} at worst.", say(best), say(worst))
 }

@@ -4,10 +4,10 @@
 //! workspace in `crates/lab/locks`. Cargo builds them when they are first needed, next to this program and with its
 //! profile.
 
-use super::locks::Target;
-use crate::locks::Line;
+use crate::locks::Version;
 use anyhow::{Context, Result, ensure};
 use lab_measure::interrupt;
+use lab_targets::Name;
 use lab_terminal::stderr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -37,6 +37,7 @@ pub struct Load {
 }
 
 /// Results of one process.
+#[derive(Clone)]
 pub struct Sample {
     /// Time of one lock and unlock, as a thread sees it.
     pub ns_per_op: f64,
@@ -51,12 +52,12 @@ pub struct Children {
     original: PathBuf,
     ufutex: PathBuf,
     /// The parking_lot version.
-    line: Line,
+    line: Version,
 }
 
 impl Children {
     /// Builds the programs that are not up to date.
-    pub fn build(line: Line, silent: bool) -> Result<Self> {
+    pub fn build(line: Version, silent: bool) -> Result<Self> {
         let beside = std::env::current_exe()?;
         let target = beside.parent().context("this program's file has no directory")?.join("locks");
         let build = |package: &str| build(package, &target, silent);
@@ -64,10 +65,10 @@ impl Children {
     }
 
     /// Runs one sample.
-    pub fn sample(&self, target: Target, load: &Load) -> Result<Sample> {
-        let program = if target == Target::Ufutex { &self.ufutex } else { &self.original };
+    pub fn sample(&self, target: Name, load: &Load) -> Result<Sample> {
+        let program = if target == Name::Live { &self.ufutex } else { &self.original };
         let library = match target {
-            Target::Std => "std".to_string(),
+            Name::Kernel => "std".to_string(),
             _ if load.lot => format!("lot-{}", self.line),
             _ => format!("parking_lot-{}", self.line),
         };

@@ -1,7 +1,16 @@
 //! `ping-pong`: threads pass balls on in a ring, on one CPU and on two. Each pass is a store and a wake.
 
-use crate::{Entrant, Head, Lab, Ratios, rows_of};
+use crate::all::All;
+use crate::flags::{Own, Shared, help_of_futexes};
+use crate::rows::{self, Shown, beside_rivals, capital, count, in_brackets, join, main_row, shown};
+use crate::settings::Settings;
+use crate::summary::Line;
+use crate::values::{self, List, THREADS_MAX};
+use crate::workload::{Workload, plain};
+use crate::{Entrant, Head, Lab, Ratios, stage};
 use anyhow::Result;
+use clap::Args;
+use clap::builder::TypedValueParser;
 use lab_measure::clock;
 use lab_measure::pool::{Gate, Pool};
 use lab_measure::stats::Spread;
@@ -12,54 +21,67 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const BUDGET_S: f64 = 6.0;
+/// Longest work of a player.
+const WORK_MAX: Duration = Duration::from_millis(100);
 
-/// Settings of `ping-pong`.
-#[derive(Clone, Debug)]
+/// Two threads wake each other in turn
+#[derive(Clone, Args)]
 pub struct PingPong {
-    /// `-t`: how many threads pass balls on.
-    pub threads: Vec<usize>,
-    /// `--balls`: how many balls there are.
-    pub balls: u32,
-    /// `--work`: how long a player works before each pass.
-    pub work: Vec<Duration>,
-    /// `--spin`: how long a thread of `live (spin)` may spin before it sleeps. Zero leaves those rows out.
-    pub spin: Duration,
+    /// How many threads wake each other in turn, a comma list
+    #[arg(short, long, value_name = "LIST", default_value = "2", value_parser = values::numbers(2, THREADS_MAX, "threads"))]
+    threads: List<usize>,
+    /// Number of balls that go round; N balls and 2 threads are a queue of N elements between a producer and a consumer
+    #[arg(long, value_name = "N", default_value = "1", value_parser = values::number::<u32>(1, 1_000_000, "balls"))]
+    balls: u32,
+    /// How long a thread works before each wake, a comma list
+    #[arg(long, value_name = "LIST", default_value = "0", value_parser = lengths)]
+    work: List<Duration>,
+    /// How many microseconds a thread of `live (spin)` may spin before it sleeps; 0 leaves those rows out
+    #[arg(long, value_name = "US", default_value = "200",
+        value_parser = values::number::<u64>(0, 10_000, "microseconds").map(Duration::from_micros))]
+    spin: Duration,
+    #[command(flatten)]
+    shared: Shared,
+    #[command(flatten)]
+    own: Own,
 }
 
-impl Default for PingPong {
-    fn default() -> Self {
-        Self { threads: vec![2], balls: 1, work: vec![Duration::ZERO], spin: SPIN }
-    }
+/// `--work`.
+fn lengths(text: &str) -> Result<List<Duration>, String> {
+    let accepted = format!(
+        "0, or a time up to {}ms such as 500ns, 30us or 1ms, or a comma list of such times",
+        WORK_MAX.as_millis()
+    );
+    values::list(text, &accepted, |part| {
+        if part == "0" {
+            return Some(Duration::ZERO);
+        }
+        let units = [("ns", 1), ("us", 1000), ("ms", 1_000_000)];
+        let (number, unit) = units.iter().find_map(|(name, ns)| Some((part.strip_suffix(name)?, *ns)))?;
+        let ns = number.parse::<u64>().ok()?.checked_mul(unit)?;
+        Some(Duration::from_nanos(ns)).filter(|length| *length <= WORK_MAX)
+    })
 }
-
-/// Default of `--spin`.
-pub const SPIN: Duration = Duration::from_micros(200);
 
 /// `live` with `--spin`, in `Lab::series`.
 const SPINNING: &str = "live, spin";
 
-/// One row of the results.
-#[derive(Clone, Debug, Serialize)]
+/// One row of the results. The help has a line on each field.
+#[derive(Serialize)]
 pub struct Row {
-    /// Target, threads and setup.
     #[serde(flatten)]
-    pub head: Head,
-    /// Number of CPUs that the threads are pinned to.
-    pub cpus: usize,
-    /// Whether a thread may spin before it sleeps.
-    pub spin: bool,
-    /// How many balls the threads pass on.
-    pub balls: u32,
-    /// How long a thread works before each wake.
-    pub work_ns: u64,
-    /// Time of a pass, work included. With one ball, from a wake to the next.
-    pub ns_per_op: Spread,
-    /// CPU time of all threads for a pass, work included.
-    pub cpu_ns_per_op: Spread,
-    /// This row's time divided by each rival's.
+    head: Head,
+    cpus: usize,
+    spin: bool,
+    balls: u32,
+    work_ns: u64,
+    ns_per_op: Spread,
+    cpu_ns_per_op: Spread,
     #[serde(flatten)]
-    pub ratios: Ratios,
+    ratios: Ratios,
 }
+
+shown!(Row, |row| row.ns_per_op.median, row.ratios.over(), row.spin.then_some("spin"));
 
 struct Competitor {
     entrant: Entrant,
@@ -78,49 +100,92 @@ impl Competitor {
     /// Section of its results in `Lab::series`. The last part of a key is the number of CPUs.
     fn section(&self) -> String {
         match (self.entrant.threads, self.balls, self.work) {
-            (2, 1, Duration::ZERO) => "ping-pong".to_string(),
+            (2, 1, Duration::ZERO) => PingPong::NAME.to_string(),
             (threads, balls, work) => format!("ping-pong {threads} {balls} {work:?}"),
         }
     }
 }
 
-/// Measures all targets, one sample of each in a round.
-pub fn run(lab: &mut Lab<'_>, asked: &PingPong, notes: &mut Vec<String>) -> Result<Vec<Row>> {
-    if lab.cpus.len() < 2 {
-        notes.push("two CPUs left out: this process may use only one CPU".to_string());
+impl Workload for PingPong {
+    const NAME: &'static str = "ping-pong";
+    type Row = Row;
+
+    fn help() -> String {
+        help_of_futexes(
+            "\
+  cpus           number of CPUs that the threads are pinned to: 1 or 2
+  spin           true in rows of `live (spin)`, whose threads may spin before they sleep
+  balls          how many balls the threads pass on
+  work_ns        how long a thread works before each wake
+  ns_per_op      {p10, median, p90} of a pass, work included: with one ball from a wake to the next
+  cpu_ns_per_op  the same of the CPU time of all threads together
+  ratio_kernel, ratio_parking_lot   this row's ns_per_op divided by theirs: the median over the rounds",
+            "  ufutex bench ping-pong --targets live,kernel --work 0,5us,1ms",
+        )
     }
-    let pool = Pool::new(asked.threads.iter().copied().max().unwrap_or(2), &lab.cpus)?;
-    let competitors = line_up(lab, asked)?;
-    let ticks_per_ns = 1.0 / clock::nanoseconds_per_tick();
-    let pace = lab.pace(BUDGET_S, competitors.len());
-    let stage = format!("ping-pong: {} rows, {} rounds", competitors.len(), pace.rounds.count);
-    let progress = lab.progress(&stage, pace.rounds.count);
-    let samples = lab.rounds(pace.rounds, competitors.len(), &progress, |number| {
-        sample_one(lab, &pool, &competitors[number], ticks_per_ns, pace.sample)
-    })?;
-    drop(progress);
-    for (one, samples) in competitors.iter().zip(&samples) {
-        let times = samples.iter().map(|sample| sample.ns).collect();
-        lab.series.put((&one.section(), one.label(), one.cpus), times);
+
+    fn check(&mut self) -> Result<Settings, String> {
+        Ok(Settings { shared: self.shared.shared, ..self.own.settings()? })
     }
-    Ok(rows_of(&competitors, &samples, |one, samples| row(lab, one, samples)))
+
+    fn in_all(_: &All) -> Vec<Self> {
+        vec![plain()]
+    }
+
+    /// Measures all targets, one sample of each in a round.
+    fn run(&self, lab: &mut Lab<'_>, notes: &mut Vec<String>) -> Result<Vec<Row>> {
+        if lab.cpus.len() < 2 {
+            notes.push("two CPUs left out: this process may use only one CPU".to_string());
+        }
+        let pool = Pool::new(self.threads.iter().copied().max().unwrap_or(2), &lab.cpus)?;
+        let competitors = self.line_up(lab)?;
+        let ticks_per_ns = 1.0 / clock::nanoseconds_per_tick();
+        let pace = lab.pace(BUDGET_S, competitors.len());
+        lab.measure(
+            &stage(Self::NAME, &competitors),
+            pace.rounds,
+            &competitors,
+            |lab, one| sample_one(lab, &pool, one, ticks_per_ns, pace.sample),
+            (|one| (one.section().into(), one.label().into(), one.cpus), |sample: &Sample| sample.ns),
+            row,
+        )
+    }
+
+    fn text(&self, _: &Lab<'_>, rows: &[Row]) -> String {
+        let table = rows::table(rows, 1, |row| {
+            let mut cells = vec![rows::target(row), ("threads", row.head.threads.to_string())];
+            cells.push(("CPUs", rows::with_distance(row.cpus, &row.head)));
+            cells.extend([("work ns", row.work_ns.to_string()), rows::buckets(&row.head)]);
+            cells.extend(rows::spread("ns one way", &row.ns_per_op, 0));
+            cells.push(("CPU ns", format!("{:.0}", row.cpu_ns_per_op.median)));
+            cells.extend(rows::ratios(&row.ratios));
+            cells
+        });
+        format!("{table}\n{}", sentence(rows))
+    }
+
+    fn line(rows: &[Row]) -> Option<Line> {
+        Line::first("one way, ns", rows, |row| (row.cpus, row.head.threads, row.work_ns))
+    }
 }
 
-fn line_up(lab: &Lab<'_>, asked: &PingPong) -> Result<Vec<Competitor>> {
-    let mut competitors = Vec::new();
-    for (&threads, &work) in asked.threads.iter().flat_map(|threads| asked.work.iter().map(move |work| (threads, work)))
-    {
-        for cpus in 1..=lab.cpus.len().min(2) {
-            for name in lab.sleeping_targets() {
-                let spins = (name == Name::Live && !asked.spin.is_zero()).then_some(asked.spin);
-                for spin in [Duration::ZERO].into_iter().chain(spins) {
-                    let entrant = lab.small_spinning_table(name, threads, spin)?;
-                    competitors.push(Competitor { entrant, cpus, spin: !spin.is_zero(), balls: asked.balls, work });
+impl PingPong {
+    fn line_up(&self, lab: &Lab<'_>) -> Result<Vec<Competitor>> {
+        let mut competitors = Vec::new();
+        let cases = self.threads.iter().flat_map(|threads| self.work.iter().map(move |work| (*threads, *work)));
+        for (threads, work) in cases {
+            for cpus in 1..=lab.cpus.len().min(2) {
+                for name in lab.sleeping_targets() {
+                    let spins = (name == Name::Live && !self.spin.is_zero()).then_some(self.spin);
+                    for spin in [Duration::ZERO].into_iter().chain(spins) {
+                        let entrant = lab.small_spinning_table(name, threads, spin)?;
+                        competitors.push(Competitor { entrant, cpus, spin: !spin.is_zero(), balls: self.balls, work });
+                    }
                 }
             }
         }
+        Ok(competitors)
     }
-    Ok(competitors)
 }
 
 /// Means of one sample, from a wake to the next.
@@ -148,7 +213,7 @@ fn sample_one(lab: &Lab<'_>, pool: &Pool, one: &Competitor, ticks_per_ns: f64, l
 fn row(lab: &Lab<'_>, one: &Competitor, samples: &[Sample]) -> Row {
     let spread = |figure: fn(&Sample) -> f64| Spread::of(&samples.iter().map(figure).collect::<Vec<_>>());
     Row {
-        head: one.entrant.head(lab, "ping-pong", 1, samples.len()).on_cpus(lab, one.cpus),
+        head: one.entrant.head(lab, PingPong::NAME, 1, samples.len()).on_cpus(lab, one.cpus),
         cpus: one.cpus,
         spin: one.spin,
         balls: one.balls,
@@ -157,4 +222,16 @@ fn row(lab: &Lab<'_>, one: &Competitor, samples: &[Sample]) -> Row {
         cpu_ns_per_op: spread(|sample| sample.cpu_ns),
         ratios: Ratios::of(&lab.series, &one.section(), one.label(), one.cpus),
     }
+}
+
+fn sentence(rows: &[Row]) -> String {
+    let say = |cpus: usize| {
+        let is_first_case = |row: &Row| (row.head.threads, row.work_ns) == (rows[0].head.threads, rows[0].work_ns);
+        let row = main_row(rows, |row: &Row| row.cpus == cpus && is_first_case(row))?;
+        let others = in_brackets(beside_rivals(row));
+        let (target, time) = (row.head.target, row.time());
+        let work = if row.work_ns == 0 { String::new() } else { format!(", {} of them work,", row.work_ns) };
+        Some(format!("{target} wakes a sleeping thread in {time:.0} ns{work} on {}{others}", count(cpus, "CPU")))
+    };
+    capital(&(join([say(1), say(2)]) + "."))
 }

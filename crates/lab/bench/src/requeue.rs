@@ -1,10 +1,18 @@
 //! `requeue`, as in perf: threads sleep on one word and are requeued to another without being woken.
 
-use crate::sleepers::{Sleepers, wake_rest};
-use crate::{Entrant, Head, Lab, Ratios, rows_of};
+use crate::all::All;
+use crate::flags::{Perfs, Sleeping, help_of_futexes};
+use crate::perf;
+use crate::rows::{self, shown};
+use crate::settings::Settings;
+use crate::sleepers::{self, Sleepers, wake_rest};
+use crate::summary::Line;
+use crate::values::{self, List, THREADS_MAX};
+use crate::workload::{Workload, plain};
+use crate::{Entrant, Head, Lab, Ratios, stage};
 use anyhow::Result;
+use clap::Args;
 use lab_measure::machine::OwnLine;
-use lab_measure::sample::Rounds;
 use lab_measure::stats::Spread;
 use lab_targets::requeue::{Move, Moved};
 use lab_targets::{Name, Subject, Waited};
@@ -12,45 +20,49 @@ use serde::Serialize;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
-use std::time::Duration;
 
-const THREADS: [usize; 1] = [1000];
 const BUDGET_S: f64 = 11.0;
-/// Assumed time of a sample for each thread: to start, to sleep and to be woken.
-const THREAD_GUESS: Duration = Duration::from_micros(25);
 /// Samples take turns with this many pairs of words: whether two words share a bucket is chance, and must not last.
 const PAIRS: usize = 64;
 
-/// Each pair has the word that threads sleep on and the word that they are requeued to.
-type Pairs = Arc<Vec<[OwnLine<AtomicU32>; 2]>>;
+/// The word that threads sleep on and the word that they are requeued to.
+type Pair = [OwnLine<AtomicU32>; 2];
 
-/// Settings of `requeue`.
-#[derive(Clone, Debug, Default)]
+/// Sleeping threads are requeued to another word: perf's `futex requeue`
+#[derive(Clone, Args)]
 pub struct Requeue {
-    /// `-t`. `None` means the workload's defaults.
-    pub threads: Option<Vec<usize>>,
-    /// `-q` or `-B`. `None`: one row with one at a time, and one with all at once.
-    pub at_once: Option<AtOnce>,
-    /// `-p`: requeue to a lock with priority inheritance.
-    pub pi: bool,
+    /// Threads that sleep, a comma list [default: 1000]
+    #[arg(short, long, value_name = "LIST", value_parser = values::threads())]
+    threads: Option<List<usize>>,
+    /// Waiters that one call requeues [default: 1, and all]
+    #[arg(short = 'q', long, value_name = "N", value_parser = values::number::<usize>(1, THREADS_MAX, "waiters a call"),
+        conflicts_with = "broadcast")]
+    nrequeue: Option<usize>,
+    /// Requeue all waiters in one call
+    #[arg(short = 'B', long)]
+    broadcast: bool,
+    /// Requeue to a lock with priority inheritance
+    #[arg(short, long)]
+    pi: bool,
+    #[command(flatten)]
+    sleeping: Sleeping,
+    #[command(flatten)]
+    perfs: Perfs,
 }
 
-/// One row of the results.
-#[derive(Clone, Debug, Serialize)]
+/// One row of the results. The help has a line on each field.
+#[derive(Serialize)]
 pub struct Row {
-    /// Target, threads and setup.
     #[serde(flatten)]
-    pub head: Head,
-    /// Number of waiters that a call requeues.
-    pub nrequeue: usize,
-    /// Whether the waiters are requeued to a lock with priority inheritance.
-    pub pi: bool,
-    /// Time of each waiter requeued.
-    pub ns_per_op: Spread,
-    /// This row's time divided by each rival's.
+    head: Head,
+    nrequeue: usize,
+    pi: bool,
+    ns_per_op: Spread,
     #[serde(flatten)]
-    pub ratios: Ratios,
+    ratios: Ratios,
 }
+
+shown!(Row, |row| row.ns_per_op.median, row.ratios.over());
 
 /// Number of waiters that a call requeues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +73,16 @@ pub enum AtOnce {
     All,
 }
 
+impl AtOnce {
+    /// Of so many waiters.
+    fn of(self, threads: usize) -> usize {
+        match self {
+            AtOnce::Some(count) => count.min(threads),
+            AtOnce::All => threads,
+        }
+    }
+}
+
 /// Section of the results in `Lab::series`.
 pub fn section(at_once: AtOnce) -> String {
     match at_once {
@@ -69,95 +91,165 @@ pub fn section(at_once: AtOnce) -> String {
     }
 }
 
-struct Competitor {
-    entrant: Entrant,
-    at_once: AtOnce,
-}
+impl Workload for Requeue {
+    const NAME: &'static str = "requeue";
+    const PERF: Option<u8> = Some(3);
+    type Row = Row;
 
-impl Competitor {
-    fn nrequeue(&self) -> usize {
-        match self.at_once {
-            AtOnce::Some(count) => count.min(self.entrant.threads),
-            AtOnce::All => self.entrant.threads,
+    fn help() -> String {
+        help_of_futexes(
+            "\
+  nrequeue       waiters that a call requeues
+  pi             whether they are requeued to a lock with priority inheritance
+  ns_per_op      {p10, median, p90} of each waiter requeued; only the calls are timed
+  ratio_kernel, ratio_parking_lot   this row's ns_per_op divided by theirs: the median over the rounds",
+            "  ufutex bench requeue -t 1000 -q 1 -p",
+        )
+    }
+
+    fn check(&mut self) -> Result<Settings, String> {
+        self.perfs.settings(self.sleeping.targets.as_ref(), self.threads.as_ref())
+    }
+
+    fn in_all(all: &All) -> Vec<Self> {
+        vec![Requeue { threads: all.threads.clone(), ..plain() }]
+    }
+
+    /// Measures the targets that can requeue, one sample of each in a round.
+    fn run(&self, lab: &mut Lab<'_>, notes: &mut Vec<String>) -> Result<Vec<Row>> {
+        let threads = lab.threads(&self.threads, &sleepers::THREADS, notes);
+        let competitors = self.line_up(lab, &threads, notes)?;
+        if competitors.is_empty() {
+            return Ok(Vec::new());
         }
+        let sleepers = Sleepers::new(lab, threads.iter().copied().max().unwrap_or(1))?;
+        let pairs: Arc<Vec<Pair>> = Arc::new((0..PAIRS).map(|_| Default::default()).collect());
+        let turn = Cell::new(0);
+        lab.measure(
+            &stage(Self::NAME, &competitors),
+            sleepers::rounds(lab, BUDGET_S, competitors.iter().map(|(one, _)| one.threads)),
+            &competitors,
+            |_, (Entrant { threads, subject, .. }, at_once)| {
+                turn.set((turn.get() + 1) % PAIRS);
+                let [from, to] = &pairs[turn.get()];
+                let it = Move { from: &from.0, to: &to.0, waiters: *threads, at_once: at_once.of(*threads) };
+                let moved = sleepers.sample(*threads, self.waiter(subject, &pairs, turn.get()), || {
+                    if self.pi { move_to_lock(&**subject, it) } else { move_all(&**subject, it) }
+                })?;
+                Ok(moved.elapsed.as_nanos() as f64 / moved.waiters as f64)
+            },
+            (|(one, at_once)| (section(*at_once).into(), one.name.text().into(), one.threads), |sample| *sample),
+            |lab, (one, at_once), samples| Row {
+                head: one.head(lab, Self::NAME, 2, samples.len()),
+                nrequeue: at_once.of(one.threads),
+                pi: self.pi,
+                ns_per_op: Spread::of(samples),
+                ratios: Ratios::of(&lab.series, &section(*at_once), one.name.text(), one.threads),
+            },
+        )
     }
-}
 
-/// Measures the targets that can requeue, one sample of each in a round.
-pub fn run(lab: &mut Lab<'_>, asked: &Requeue, notes: &mut Vec<String>) -> Result<Vec<Row>> {
-    let threads = lab.threads(&asked.threads, &THREADS, notes);
-    let competitors = line_up(lab, asked, &threads, notes)?;
-    if competitors.is_empty() {
-        return Ok(Vec::new());
+    fn text(&self, _: &Lab<'_>, rows: &[Row]) -> String {
+        let target = |row: &Row| match row.pi {
+            true => ("target", format!("{} (pi)", row.head.target)),
+            false => rows::target(row),
+        };
+        sleepers::text(
+            rows,
+            "at once",
+            ("ns/waiter", 1),
+            |row| (target(row), row.nrequeue, row.ns_per_op, row.ratios),
+            |threads, nrequeue| format!("a waiter of {threads} that are moved {nrequeue} at a time"),
+        )
     }
-    let sleepers = Sleepers::new(lab, threads.iter().copied().max().unwrap_or(1))?;
-    let pairs: Pairs = Arc::new((0..PAIRS).map(|_| Default::default()).collect());
-    let turn = Cell::new(0);
-    let rounds = rounds(lab, BUDGET_S, competitors.iter().map(|one| one.entrant.threads));
-    let stage = format!("requeue: {} rows, {} rounds", competitors.len(), rounds.count);
-    let progress = lab.progress(&stage, rounds.count);
-    let samples = lab.rounds(rounds, competitors.len(), &progress, |number| {
-        turn.set((turn.get() + 1) % PAIRS);
-        once(asked, &sleepers, &competitors[number], &pairs, turn.get())
-    })?;
-    drop(progress);
-    for (one, samples) in competitors.iter().zip(&samples) {
-        lab.series.put((&section(one.at_once), one.entrant.name.text(), one.entrant.threads), samples.clone());
-    }
-    Ok(rows_of(&competitors, &samples, |one, samples| row(lab, asked, one, samples)))
-}
 
-/// Rounds for samples in which these numbers of threads go to sleep and are woken.
-pub fn rounds(lab: &Lab<'_>, budget_s: f64, threads: impl Iterator<Item = usize>) -> Rounds {
-    let budget = lab.budget(budget_s);
-    let round: Duration = threads.map(|threads| THREAD_GUESS * threads as u32 + Duration::from_millis(2)).sum();
-    let fit = (budget.as_nanos() / round.as_nanos().max(1)) as usize;
-    let rounds = lab.settings.repeat.unwrap_or_else(|| fit.saturating_sub(1).max(1));
-    Rounds { count: rounds, warm_up: true, limit: lab.settings.repeat.is_none().then_some(budget) }
-}
-
-fn line_up(lab: &Lab<'_>, asked: &Requeue, threads: &[usize], notes: &mut Vec<String>) -> Result<Vec<Competitor>> {
-    let ways = asked.at_once.map_or(vec![AtOnce::Some(1), AtOnce::All], |at_once| vec![at_once]);
-    let mut names = lab.sleeping_targets();
-    if asked.pi && names.contains(&Name::ParkingLot) {
-        notes.push("parking_lot left out: it has no locks with priority inheritance".to_string());
-        names.retain(|name| name.has_pi());
+    fn line(rows: &[Row]) -> Option<Line> {
+        Line::first("a waiter requeued, ns", rows, |row| (row.head.threads, row.nrequeue))
     }
-    let mut competitors = Vec::new();
-    for threads in threads.iter().copied() {
-        for at_once in ways.iter().copied() {
-            for name in names.iter().copied() {
-                if name == Name::ParkingLot && at_once != AtOnce::All {
-                    continue;
+
+    fn threads(&self) -> Option<&List<usize>> {
+        self.threads.as_ref()
+    }
+
+    /// Threads sleep on one word and are requeued to another; with `-p` to a lock, which each call's first waiter takes.
+    fn perf(&self, bench: &perf::Bench<'_>) -> Result<()> {
+        bench.refuse(self.pi, self.at_once() != Some(AtOnce::All))?;
+        let threads = bench.threads;
+        let nrequeue = self.at_once().unwrap_or(AtOnce::Some(1)).of(threads);
+        let words: Arc<Vec<Pair>> = Arc::new(vec![Default::default()]);
+        perf::summary(format!(
+            "Requeuing {threads} threads (from [{}] {:p} to {}{:p}), {nrequeue} at a time.",
+            bench.privacy(),
+            &words[0][0].0,
+            if self.pi { "PI " } else { "" },
+            &words[0][1].0
+        ))?;
+        let sleepers = Sleepers::new(bench.lab, threads)?;
+        let all = format!("Requeued {threads} of {threads} threads");
+        let awoken = threads.div_ceil(nrequeue + 1);
+        let each = match self.pi {
+            true => format!("Awoke and Requeued ({awoken}+{}) of {threads} threads", threads - awoken),
+            false => all.clone(),
+        };
+        bench.runs(&each, &all, || {
+            let (subject, [from, to]) = (&bench.subject, &words[0]);
+            let it = |at_once| Move { from: &from.0, to: &to.0, waiters: threads, at_once };
+            let moved = sleepers.sample(threads, self.waiter(subject, &words, 0), || {
+                if self.pi {
+                    move_to_free_lock(&**subject, it(nrequeue + 1))
+                } else {
+                    move_all(&**subject, it(nrequeue))
                 }
-                competitors.push(Competitor { entrant: lab.small_table(name, threads)?, at_once });
+            })?;
+            Ok(moved.elapsed)
+        })
+    }
+}
+
+impl Requeue {
+    /// `-B` or `-q`. `None`: one row with one at a time, and one with all at once.
+    fn at_once(&self) -> Option<AtOnce> {
+        if self.broadcast { Some(AtOnce::All) } else { self.nrequeue.map(AtOnce::Some) }
+    }
+
+    fn line_up(&self, lab: &Lab<'_>, threads: &[usize], notes: &mut Vec<String>) -> Result<Vec<(Entrant, AtOnce)>> {
+        let ways = self.at_once().map_or(vec![AtOnce::Some(1), AtOnce::All], |at_once| vec![at_once]);
+        let mut names = lab.sleeping_targets();
+        if self.pi && names.contains(&Name::ParkingLot) {
+            notes.push("parking_lot left out: it has no locks with priority inheritance".to_string());
+            names.retain(|name| name.has_pi());
+        }
+        let mut competitors = Vec::new();
+        for threads in threads.iter().copied() {
+            for at_once in ways.iter().copied() {
+                for name in names.iter().copied() {
+                    if name == Name::ParkingLot && at_once != AtOnce::All {
+                        continue;
+                    }
+                    competitors.push((lab.small_table(name, threads)?, at_once));
+                }
             }
         }
+        if names.contains(&Name::ParkingLot) && ways != [AtOnce::All] {
+            notes.push("parking_lot only with all waiters in one call: unpark_requeue takes no count".to_string());
+        }
+        Ok(competitors)
     }
-    if names.contains(&Name::ParkingLot) && ways != [AtOnce::All] {
-        notes.push("parking_lot only with all waiters in one call: unpark_requeue takes no count".to_string());
-    }
-    Ok(competitors)
-}
 
-/// One sample: nanoseconds for each waiter requeued.
-fn once(asked: &Requeue, sleepers: &Sleepers, one: &Competitor, pairs: &Pairs, turn: usize) -> Result<f64> {
-    let Entrant { threads, subject, .. } = &one.entrant;
-    subject.make_ready();
-    let [from, to] = &pairs[turn];
-    let it = Move { from: &from.0, to: &to.0, waiters: *threads, at_once: one.nrequeue() };
-    let wait = {
-        let (subject, words, is_pi) = (subject.clone(), pairs.clone(), asked.pi);
+    /// The wait of each thread. It returns whether it was woken, or has the lock.
+    fn waiter(
+        &self,
+        subject: &Arc<dyn Subject>,
+        pairs: &Arc<Vec<Pair>>,
+        turn: usize,
+    ) -> impl Fn() -> bool + Clone + Send + Sync + 'static {
+        subject.make_ready();
+        let (subject, pairs, is_pi) = (subject.clone(), pairs.clone(), self.pi);
         move || {
-            let [from, to] = &words[turn];
+            let [from, to] = &pairs[turn];
             if is_pi { subject.wait_requeue_pi(&from.0, &to.0) } else { subject.wait(&from.0, 0) == Waited::Woken }
         }
-    };
-    let moved = sleepers.sample(*threads, wait, || match asked.pi {
-        true => move_to_lock(&**subject, it),
-        false => move_all(&**subject, it),
-    })?;
-    Ok(moved.elapsed.as_nanos() as f64 / moved.waiters as f64)
+    }
 }
 
 fn move_all(subject: &dyn Subject, it: Move<'_>) -> Option<Moved> {
@@ -177,13 +269,9 @@ fn move_to_lock(subject: &dyn Subject, it: Move<'_>) -> Option<Moved> {
     moved.is_exact.then_some(moved)
 }
 
-fn row(lab: &Lab<'_>, asked: &Requeue, one: &Competitor, samples: &[f64]) -> Row {
-    let Entrant { name, threads, .. } = one.entrant;
-    Row {
-        head: one.entrant.head(lab, "requeue", 2, samples.len()),
-        nrequeue: one.nrequeue(),
-        pi: asked.pi,
-        ns_per_op: Spread::of(samples),
-        ratios: Ratios::of(&lab.series, &section(one.at_once), name.text(), threads),
-    }
+/// As perf: the lock is free. The first waiter takes it and runs, and its unlock passes the lock on.
+fn move_to_free_lock(subject: &dyn Subject, it: Move<'_>) -> Option<Moved> {
+    let moved = subject.requeue_to_free_lock(it);
+    wake_rest(it.waiters - moved.waiters, || subject.requeue_to_free_lock(Move { at_once: it.waiters, ..it }).waiters);
+    moved.is_exact.then_some(moved)
 }

@@ -120,4 +120,9 @@ impl Ratios {
         let over = |rival: Name| series.ratio((section, target, number), (section, rival.text(), number));
         Ratios { kernel: over(Name::Kernel), parking_lot: over(Name::ParkingLot) }
     }
+
+    /// The name of each rival in sentences, and the ratio.
+    pub fn over(&self) -> Vec<(&'static str, Option<f64>)> {
+        vec![("the kernel", self.kernel), ("parking_lot", self.parking_lot)]
+    }
 }

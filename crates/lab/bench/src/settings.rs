@@ -1,5 +1,6 @@
-//! Settings that all workloads share. A workload's own settings are in its module.
+//! Settings that all workloads share. A workload's own settings are the flags in its file.
 
+use crate::perf::FirstLine;
 use lab_targets::{Layout, Name, Policy};
 use strum::VariantArray;
 
@@ -37,6 +38,10 @@ pub struct Settings {
     pub silent: bool,
     /// `--json`: print JSON instead of tables.
     pub json: bool,
+    /// `--format perf`: print as perf does. `None` means tables or JSON.
+    pub perf: Option<FirstLine>,
+    /// `-m`.
+    pub mlockall: bool,
 }
 
 /// The settings without any flag.
@@ -54,6 +59,8 @@ impl Default for Settings {
             noise: None,
             silent: false,
             json: false,
+            perf: None,
+            mlockall: false,
         }
     }
 }

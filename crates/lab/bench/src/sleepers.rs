@@ -4,14 +4,21 @@
 //! count themselves before they wait, and a short sleep follows. If a sample then finds too few waiters it is dropped,
 //! and the next one sleeps longer.
 
-use super::Lab;
+use crate::rows::{self, Cell as TableCell, Shown, each, takes};
+use crate::{Lab, Ratios};
 use anyhow::{Result, bail, ensure};
 use lab_measure::pool::Pool;
+use lab_measure::sample::Rounds;
+use lab_measure::stats::Spread;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+/// Default number of threads that sleep.
+pub const THREADS: [usize; 1] = [1000];
+/// Assumed time of a sample for each thread: to start, to sleep and to be woken.
+const THREAD_GUESS: Duration = Duration::from_micros(25);
 /// Sleep between the last thread's count and the sample: at first …
 const SETTLE_MIN: Duration = Duration::from_millis(1);
 /// … and at most.
@@ -82,4 +89,34 @@ pub fn wake_rest(mut left: usize, some: impl Fn() -> usize) {
             assert!(start.elapsed() < LOST, "{left} waiters are lost");
         }
     }
+}
+
+/// Rounds for samples in which these numbers of threads go to sleep and are woken.
+pub fn rounds(lab: &Lab<'_>, budget_s: f64, threads: impl Iterator<Item = usize>) -> Rounds {
+    lab.rounds_of(budget_s, threads.map(|threads| THREAD_GUESS * threads as u32 + Duration::from_millis(2)).sum())
+}
+
+/// The table, and the sentence below it. `cells` returns a row's target, its waiters or wakers (`at_once` is their
+/// header), its times (`ns`: their header, and the digits) and its ratios; `say` what it is, by its threads and those.
+pub fn text<R: Shown>(
+    rows: &[R],
+    at_once: &'static str,
+    (ns, digits): (&'static str, usize),
+    cells: impl Fn(&R) -> (TableCell<'static>, usize, Spread, Ratios),
+    say: impl Fn(usize, usize) -> String,
+) -> String {
+    let table = rows::table(rows, 1, |row| {
+        let (target, number, times, ratios) = cells(row);
+        let mut columns = vec![target, ("threads", row.head().threads.to_string()), (at_once, number.to_string())];
+        columns.push(rows::buckets(row.head()));
+        columns.extend(rows::spread(ns, &times, digits));
+        columns.extend(rows::ratios(&ratios));
+        columns
+    });
+    let case = |row: &R| (row.head().threads, cells(row).1);
+    let sentence = each(rows, case, |row| {
+        let (threads, number) = case(row);
+        takes(row, &format!("{}: {}", row.head().target, say(threads, number)), 0)
+    });
+    format!("{table}\n{sentence}")
 }

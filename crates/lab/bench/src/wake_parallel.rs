@@ -1,119 +1,199 @@
 //! `wake-parallel`, as in perf: threads sleep on one word, and several wakers each wake an equal share of them, in one
 //! call each and at the same time.
 
-use crate::requeue::rounds;
-use crate::sleepers::{Sleepers, wake_rest};
-use crate::wake_many::Word;
-use crate::{Entrant, Head, Lab, Ratios, rows_of};
+use crate::all::All;
+use crate::flags::{Perfs, Sleeping, help_of_futexes};
+use crate::perf::{self, Stats, milliseconds};
+use crate::rows::{self, shown};
+use crate::settings::Settings;
+use crate::sleepers::{self, Sleepers, wake_rest};
+use crate::summary::Line;
+use crate::values::{self, List};
+use crate::wake::Word;
+use crate::workload::{Workload, plain};
+use crate::{Entrant, Head, Lab, Ratios, stage};
 use anyhow::Result;
+use clap::Args;
+use lab_measure::machine;
 use lab_measure::pool::{Gate, Pool};
 use lab_measure::stats::Spread;
 use lab_targets::{Subject, Waited};
+use lab_terminal::stdout::print;
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Number of threads that sleep.
-pub const THREADS: [usize; 1] = [1000];
 const NWAKERS: usize = 2;
 const BUDGET_S: f64 = 5.0;
-const SECTION: &str = "wake-parallel";
 
-/// Settings of `wake-parallel`.
-#[derive(Clone, Debug, Default)]
+/// Several threads each wake a share of the sleepers: perf's `futex wake-parallel`
+#[derive(Clone, Args)]
 pub struct WakeParallel {
-    /// `-t`. `None` means the workload's defaults.
-    pub threads: Option<Vec<usize>>,
-    /// `-w`. `None` means the workload's default.
-    pub nwakers: Option<usize>,
+    /// Threads that sleep, a comma list [default: 1000]
+    #[arg(short, long, value_name = "LIST", value_parser = values::threads())]
+    threads: Option<List<usize>>,
+    /// Threads that wake, each an equal share of the sleepers [default: 2]
+    #[arg(short = 'w', long, value_name = "N", value_parser = values::number::<usize>(1, 1024, "threads"))]
+    nwakers: Option<usize>,
+    #[command(flatten)]
+    sleeping: Sleeping,
+    #[command(flatten)]
+    perfs: Perfs,
 }
 
-/// One row of the results.
-#[derive(Clone, Debug, Serialize)]
+/// One row of the results. The help has a line on each field.
+#[derive(Serialize)]
 pub struct Row {
-    /// Target, threads and setup.
     #[serde(flatten)]
-    pub head: Head,
-    /// Number of wakers.
-    pub nwakers: usize,
-    /// Time of each waiter woken, as one waker sees it.
-    pub ns_per_op: Spread,
-    /// This row's time divided by each rival's.
-    #[serde(flatten)]
-    pub ratios: Ratios,
-}
-
-struct Competitor {
-    entrant: Entrant,
+    head: Head,
     nwakers: usize,
+    ns_per_op: Spread,
+    #[serde(flatten)]
+    ratios: Ratios,
 }
 
-impl Competitor {
-    fn setup(&self) -> WakeSetup<'_> {
-        WakeSetup { subject: &self.entrant.subject, threads: self.entrant.threads, nwakers: self.nwakers }
+shown!(Row, |row| row.ns_per_op.median, row.ratios.over());
+
+impl Workload for WakeParallel {
+    const NAME: &'static str = "wake-parallel";
+    const PERF: Option<u8> = Some(2);
+    type Row = Row;
+
+    fn help() -> String {
+        help_of_futexes(
+            "\
+  nwakers        threads that wake
+  ns_per_op      {p10, median, p90} of each waiter woken, as one waker sees it
+  ratio_kernel, ratio_parking_lot   this row's ns_per_op divided by theirs: the median over the rounds",
+            "  ufutex bench wake-parallel -t 128 -w 2",
+        )
     }
-}
 
-/// A sample's target, sleepers and wakers.
-#[derive(Clone, Copy)]
-pub struct WakeSetup<'a> {
-    /// Target, threads and setup.
-    pub subject: &'a Arc<dyn Subject>,
-    /// Number of threads that sleep.
-    pub threads: usize,
-    /// Number of wakers. Each wakes an equal share.
-    pub nwakers: usize,
-}
-
-/// Measures all targets, one sample of each in a round.
-pub fn run(lab: &mut Lab<'_>, asked: &WakeParallel, notes: &mut Vec<String>) -> Result<Vec<Row>> {
-    let threads = lab.threads(&asked.threads, &THREADS, notes);
-    let competitors = line_up(lab, asked, &threads)?;
-    let sleepers = Sleepers::new(lab, threads.iter().copied().max().unwrap_or(1))?;
-    let wakers = Pool::new(competitors.iter().map(|one| one.nwakers).max().unwrap_or(1), &lab.cpus)?;
-    let rounds = rounds(lab, BUDGET_S, competitors.iter().map(|one| one.entrant.threads));
-    let stage = format!("{SECTION}: {} rows, {} rounds", competitors.len(), rounds.count);
-    let progress = lab.progress(&stage, rounds.count);
-    let word = Word::default();
-    let samples = lab.rounds(rounds, competitors.len(), &progress, |number| {
-        let setup = competitors[number].setup();
-        let shares = wake_up(&sleepers, &wakers, setup, &word)?;
-        let time: Duration = shares.iter().map(|(_, elapsed)| *elapsed).sum();
-        Ok(time.as_nanos() as f64 / setup.threads as f64)
-    })?;
-    drop(progress);
-    for (one, samples) in competitors.iter().zip(&samples) {
-        lab.series.put((SECTION, one.entrant.name.text(), one.entrant.threads), samples.clone());
-    }
-    Ok(rows_of(&competitors, &samples, |one, samples| row(lab, one, samples)))
-}
-
-fn line_up(lab: &Lab<'_>, asked: &WakeParallel, threads: &[usize]) -> Result<Vec<Competitor>> {
-    let mut competitors = Vec::new();
-    for threads in threads.iter().copied() {
-        let nwakers = nwakers(lab, asked, threads);
-        for name in lab.sleeping_targets() {
-            competitors.push(Competitor { entrant: lab.small_table(name, threads)?, nwakers });
+    fn check(&mut self) -> Result<Settings, String> {
+        let settings = self.perfs.settings(self.sleeping.targets.as_ref(), self.threads.as_ref())?;
+        if let Some(nwakers) = self.nwakers {
+            let by_perf = [machine::allowed_cpus().len()];
+            let default = if settings.perf.is_some() { &by_perf } else { &sleepers::THREADS };
+            refuse_uneven_shares(nwakers, self.threads.as_ref().map_or(&default[..], |threads| threads))?;
         }
+        Ok(settings)
     }
-    Ok(competitors)
+
+    fn in_all(all: &All) -> Vec<Self> {
+        vec![WakeParallel { threads: all.threads.clone(), ..plain() }]
+    }
+
+    /// Measures all targets, one sample of each in a round.
+    fn run(&self, lab: &mut Lab<'_>, notes: &mut Vec<String>) -> Result<Vec<Row>> {
+        let threads = lab.threads(&self.threads, &sleepers::THREADS, notes);
+        let mut competitors = Vec::new();
+        for threads in threads.iter().copied() {
+            let nwakers = self.nwakers(lab, threads);
+            for name in lab.sleeping_targets() {
+                competitors.push((lab.small_table(name, threads)?, nwakers));
+            }
+        }
+        let sleepers = Sleepers::new(lab, threads.iter().copied().max().unwrap_or(1))?;
+        let wakers = Pool::new(competitors.iter().map(|(_, nwakers)| *nwakers).max().unwrap_or(1), &lab.cpus)?;
+        let word = Word::default();
+        lab.measure(
+            &stage(Self::NAME, &competitors),
+            sleepers::rounds(lab, BUDGET_S, competitors.iter().map(|(one, _)| one.threads)),
+            &competitors,
+            |_, (Entrant { subject, threads, .. }, nwakers)| {
+                let shares =
+                    wake_up(&sleepers, &wakers, WakeSetup { subject, threads: *threads, nwakers: *nwakers }, &word)?;
+                let time: Duration = shares.iter().map(|(_, elapsed)| *elapsed).sum();
+                Ok(time.as_nanos() as f64 / *threads as f64)
+            },
+            (|(one, _)| (Self::NAME.into(), one.name.text().into(), one.threads), |sample| *sample),
+            |lab, (one, nwakers), samples| Row {
+                head: one.head(lab, Self::NAME, 1, samples.len()),
+                nwakers: *nwakers,
+                ns_per_op: Spread::of(samples),
+                ratios: Ratios::of(&lab.series, Self::NAME, one.name.text(), one.threads),
+            },
+        )
+    }
+
+    fn text(&self, _: &Lab<'_>, rows: &[Row]) -> String {
+        sleepers::text(
+            rows,
+            "wakers",
+            ("ns/wake", 0),
+            |row| (rows::target(row), row.nwakers, row.ns_per_op, row.ratios),
+            |threads, nwakers| format!("each wake by {nwakers} threads of {threads} sleepers"),
+        )
+    }
+
+    fn line(rows: &[Row]) -> Option<Line> {
+        Line::first("a waiter woken, ns", rows, |row| (row.head.threads, row.nwakers))
+    }
+
+    fn threads(&self) -> Option<&List<usize>> {
+        self.threads.as_ref()
+    }
+
+    /// Threads sleep on one word, and each waker wakes an equal share of them.
+    fn perf(&self, bench: &perf::Bench<'_>) -> Result<()> {
+        bench.refuse(false, false)?;
+        let threads = bench.threads;
+        // As in perf: by default one waker for each sleeper.
+        let nwakers = self.nwakers.unwrap_or(threads).min(threads);
+        let share = threads / nwakers;
+        let word = Word::default();
+        perf::summary(format!(
+            "blocking on {threads} threads (at [{}] futex {:p}), {nwakers} threads waking up {share} at a time.",
+            bench.privacy(),
+            &word.0
+        ))?;
+        let (sleepers, wakers) = (Sleepers::new(bench.lab, threads)?, Pool::new(nwakers, &bench.lab.cpus)?);
+        let setup = WakeSetup { subject: &bench.subject, threads, nwakers };
+        let text = |stats: &Stats| {
+            let (ms, percent) = (stats.mean, stats.percent());
+            format!("Avg per-thread latency (waking {share}/{threads} threads) in {ms:.4} ms (+-{percent:.2}%)")
+        };
+        let mut all = Stats::default();
+        bench.each_run(|run| {
+            let times = wake_up(&sleepers, &wakers, setup, &word)?.into_iter().map(|(_, time)| milliseconds(time));
+            let times: Vec<f64> = times.collect();
+            times.iter().for_each(|ms| all.update(*ms));
+            Ok(format!("[Run {run}]: {}", text(&Stats::of(times.into_iter()))))
+        })?;
+        print(&text(&all))
+    }
 }
 
-/// As in perf: at most one waker for each sleeper. The caller has checked that `-w` divides `threads`. By default there
-/// are two wakers, or one if two do not divide them.
-fn nwakers(lab: &Lab<'_>, asked: &WakeParallel, threads: usize) -> usize {
-    let default = if threads.is_multiple_of(NWAKERS) { NWAKERS.min(lab.cpus.len()) } else { 1 };
-    asked.nwakers.unwrap_or(default).min(threads)
+impl WakeParallel {
+    /// As in perf: at most one waker for each sleeper. `-w` divides `threads`. By default there are two wakers, or one if
+    /// two do not divide them.
+    fn nwakers(&self, lab: &Lab<'_>, threads: usize) -> usize {
+        let default = if threads.is_multiple_of(NWAKERS) { NWAKERS.min(lab.cpus.len()) } else { 1 };
+        self.nwakers.unwrap_or(default).min(threads)
+    }
+}
+
+/// perf's rule: each waker wakes the same number of threads.
+fn refuse_uneven_shares(nwakers: usize, threads: &[usize]) -> Result<(), String> {
+    match threads.iter().find(|threads| nwakers < **threads && **threads % nwakers != 0) {
+        Some(threads) => {
+            Err(format!("--nwakers '{nwakers}' does not divide {threads} threads; accepted: a divisor of {threads}"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// A sample's target, sleepers and wakers, of which each wakes an equal share.
+#[derive(Clone, Copy)]
+struct WakeSetup<'a> {
+    subject: &'a Arc<dyn Subject>,
+    threads: usize,
+    nwakers: usize,
 }
 
 /// Has all threads sleep, and each waker wake its share. Returns the number that each waker woke and the time of its
 /// call.
-pub fn wake_up(
-    sleepers: &Sleepers,
-    wakers: &Pool,
-    setup: WakeSetup<'_>,
-    word: &Word,
-) -> Result<Vec<(usize, Duration)>> {
+fn wake_up(sleepers: &Sleepers, wakers: &Pool, setup: WakeSetup<'_>, word: &Word) -> Result<Vec<(usize, Duration)>> {
     setup.subject.make_ready();
     let wait = {
         let (subject, word) = (setup.subject.clone(), word.clone());
@@ -138,13 +218,4 @@ fn wake(wakers: &Pool, setup: WakeSetup<'_>, word: &Word) -> Vec<(usize, Duratio
     };
     // If a waker failed, the sample does not count, and the caller wakes the rest.
     wakers.run(setup.nwakers, job, || {}).unwrap_or_default()
-}
-
-fn row(lab: &Lab<'_>, one: &Competitor, samples: &[f64]) -> Row {
-    Row {
-        head: one.entrant.head(lab, SECTION, 1, samples.len()),
-        nwakers: one.nwakers,
-        ns_per_op: Spread::of(samples),
-        ratios: Ratios::of(&lab.series, SECTION, one.entrant.name.text(), one.entrant.threads),
-    }
 }

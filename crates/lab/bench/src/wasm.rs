@@ -3,21 +3,29 @@
 //! Both sides check the alignment and bounds of each address. In the case `words` each thread uses words of its own, as
 //! in perf's `futex hash`. In the case `one` all threads use one word.
 
-use crate::hammer::{self, Hammer, times_and_rate};
-use crate::settings::Buckets;
-use crate::workers::{self, Sample};
-use crate::{BUCKETS_MIN, Head, Lab, rows_of};
-use anyhow::{Result, ensure};
+use crate::all::All;
+use crate::flags::{self, Own, Shared, help_of_futexes};
+use crate::hammer::{self, times_and_rate};
+use crate::rows::{self, count, each, shown, takes};
+use crate::settings::{Buckets, Settings};
+use crate::summary::Line;
+use crate::values::{self, List};
+use crate::workers::{self, Disturbances, Sample};
+use crate::workload::{Workload, plain};
+use crate::{BUCKETS_MIN, Head, Lab, stage};
+use anyhow::Result;
+use clap::Args;
 use lab_measure::pool::{Gate, Pool};
 use lab_measure::stats::Spread;
 use lab_targets::Policy;
 use lab_targets::loops::Tally;
 use lab_targets::wasm::{self, Addresses, Subject};
 use lab_targets::{Name, Operation, Shape};
+use lab_terminal::table::ratio;
 use serde::Serialize;
-use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use strum::{Display, IntoStaticStr};
 
 const THREADS: [usize; 2] = [1, 2];
 /// Half of it if wasmtime is not built in.
@@ -30,36 +38,47 @@ const SETTLE: Duration = Duration::from_millis(300);
 /// Target name of the rival.
 pub const WASMTIME: &str = "wasmtime";
 
-/// Settings of `wasm`: threads and their words.
-pub type Wasm = Hammer;
-
-/// One row of the results.
-#[derive(Clone, Debug, Serialize)]
-pub struct Row {
-    /// Target, threads and setup.
-    #[serde(flatten)]
-    pub head: Head,
-    /// `wait` or `notify`.
-    pub operation: &'static str,
-    /// `words` or `one`.
-    pub case: &'static str,
-    /// The engine's waits only: whether they may compare the word before they lock the bucket.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub early_return: Option<bool>,
-    /// Distance between two words, in bytes. `None` if there is one word.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub stride: Option<usize>,
-    /// Time of one operation, as a thread sees it.
-    pub ns_per_op: Spread,
-    /// Rate of all threads together; median over the rounds.
-    pub ops_per_sec: f64,
-    /// This row's time divided by wasmtime's, round by round.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ratio_wasmtime: Option<f64>,
+/// WebAssembly's wait and notify; compared with wasmtime if built with it
+#[derive(Clone, Args)]
+pub struct Wasm {
+    /// Threads, a comma list [default: 1,2]
+    #[arg(short, long, value_name = "LIST", value_parser = values::threads())]
+    threads: Option<List<usize>>,
+    #[command(flatten)]
+    words: flags::Words,
+    #[command(flatten)]
+    shared: Shared,
+    #[command(flatten)]
+    own: Own,
 }
 
+/// One row of the results. The help has a line on each field.
+#[derive(Clone, Serialize)]
+pub struct Row {
+    #[serde(flatten)]
+    head: Head,
+    operation: &'static str,
+    case: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    early_return: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stride: Option<usize>,
+    ns_per_op: Spread,
+    ops_per_sec: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ratio_wasmtime: Option<f64>,
+}
+
+shown!(
+    Row,
+    |row| row.ns_per_op.median,
+    ["wasmtime": row.ratio_wasmtime],
+    (row.early_return == Some(true)).then_some("early return")
+);
+
 /// The addresses that the threads use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display, IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Case {
     /// Each thread has many words of its own.
     Words,
@@ -67,18 +86,9 @@ pub enum Case {
     One,
 }
 
-impl Case {
-    fn text(self) -> &'static str {
-        match self {
-            Case::Words => "words",
-            Case::One => "one",
-        }
-    }
-}
-
 /// Section of the results in `Lab::series`.
 pub fn section(operation: Operation, case: Case) -> String {
-    format!("wasm {} {}", name(operation), case.text())
+    format!("wasm {} {case}", name(operation))
 }
 
 fn name(operation: Operation) -> &'static str {
@@ -109,40 +119,94 @@ impl Competitor {
     }
 }
 
+impl Workload for Wasm {
+    const NAME: &'static str = "wasm";
+    type Row = Row;
+
+    fn help() -> String {
+        help_of_futexes(
+            "\
+  operation      wait: on a word that differs; notify: of a word without waiters
+  case           words: each thread has its own words; one: all threads use one word
+  early_return   of the engine's waits: whether they may compare the word before they lock the bucket
+  stride         distance between two words in bytes
+  ns_per_op      {p10, median, p90} as one thread sees it; ops_per_sec of all threads
+  ratio_wasmtime this row's ns_per_op divided by wasmtime's: the median over the rounds (if built with it)",
+            "  cargo run --release -p lab --features wasmtime -- bench wasm",
+        )
+    }
+
+    fn check(&mut self) -> Result<Settings, String> {
+        self.words.check(self.threads.as_ref())?;
+        Ok(Settings { shared: self.shared.shared, ..self.own.settings()? })
+    }
+
+    fn in_all(all: &All) -> Vec<Self> {
+        vec![Wasm { threads: all.threads.clone(), words: all.words(), ..plain() }]
+    }
+
+    /// Measures both instructions, one sample of each row in a round.
+    fn run(&self, lab: &mut Lab<'_>, notes: &mut Vec<String>) -> Result<Vec<Row>> {
+        let threads = lab.threads(&self.threads, &THREADS, notes);
+        let pool = Pool::new(threads.iter().copied().max().unwrap_or(1), &lab.cpus)?;
+        let own_cpus = lab.own_cpus();
+        let runner = Runner { own_cpus, words: &self.words, pool, disturbances: Disturbances::default() };
+        let competitors = line_up(lab, &runner, &threads, notes)?;
+        if competitors.is_empty() {
+            return Ok(Vec::new());
+        }
+        let pace = lab.pace(BUDGET_S, competitors.len());
+        let rows = lab.measure(
+            &stage(Self::NAME, &competitors),
+            pace.rounds,
+            &competitors,
+            |_, one| runner.sample(one, pace.sample),
+            (
+                |one| (section(one.operation, one.case).into(), one.label().into(), one.threads),
+                |sample: &Sample| sample.ns_per_op,
+            ),
+            |lab, one, samples| row(lab, &self.words, one, samples),
+        )?;
+        notes.extend(runner.disturbances.remark());
+        Ok(rows)
+    }
+
+    fn text(&self, _: &Lab<'_>, rows: &[Row]) -> String {
+        let table = rows::table(rows, 2, |row| {
+            let words = if row.case == "one" { "one".to_string() } else { format!("{} each", row.head.futexes) };
+            let mut cells = vec![rows::target(row), ("operation", row.operation.to_string()), ("words", words)];
+            cells.extend([rows::threads(&row.head), rows::buckets(&row.head)]);
+            cells.extend(rows::spread("ns/op", &row.ns_per_op, 1));
+            cells.extend([rows::mops(row.ops_per_sec, 1), ("/ wasmtime", ratio(row.ratio_wasmtime))]);
+            cells
+        });
+        let words: Vec<_> = rows.iter().filter(|row| row.case == "words").cloned().collect();
+        let sentence = each(
+            &words,
+            |row| (row.operation, row.head.threads),
+            |row| {
+                let (target, threads) = (row.head.target, count(row.head.threads, "thread"));
+                takes(row, &format!("{target} with {threads}: a {}", row.operation), 1)
+            },
+        );
+        format!("{table}\n{sentence}")
+    }
+
+    fn line(rows: &[Row]) -> Option<Line> {
+        Line::first("memory.atomic.wait32, ns", rows, |row| (row.head.threads, row.case, row.operation))
+    }
+}
+
 struct Runner<'a> {
-    lab: &'a Lab<'a>,
-    asked: &'a Wasm,
+    own_cpus: usize,
+    words: &'a flags::Words,
     pool: Pool,
-    disturbed: Cell<usize>,
-    samples: Cell<usize>,
+    disturbances: Disturbances,
 }
 
-/// Measures both instructions, one sample of each row in a round.
-pub fn run(lab: &mut Lab<'_>, asked: &Wasm, notes: &mut Vec<String>) -> Result<Vec<Row>> {
-    let threads = lab.threads(&asked.threads, &THREADS, notes);
-    let pool = Pool::new(threads.iter().copied().max().unwrap_or(1), &lab.cpus)?;
-    let runner = Runner { lab, asked, pool, disturbed: Cell::new(0), samples: Cell::new(0) };
-    let competitors = line_up(&runner, &threads, notes)?;
-    if competitors.is_empty() {
-        return Ok(Vec::new());
-    }
-    let pace = lab.pace(BUDGET_S, competitors.len());
-    let stage = format!("wasm: {} rows, {} rounds", competitors.len(), pace.rounds.count);
-    let progress = lab.progress(&stage, pace.rounds.count);
-    let samples = lab
-        .rounds(pace.rounds, competitors.len(), &progress, |number| runner.sample(&competitors[number], pace.sample))?;
-    drop(progress);
-    notes.extend(workers::remark(runner.disturbed.get(), runner.samples.get()));
-    for (one, samples) in competitors.iter().zip(&samples) {
-        let times = samples.iter().map(|sample| sample.ns_per_op).collect();
-        lab.series.put((&section(one.operation, one.case), one.label(), one.threads), times);
-    }
-    Ok(rows_of(&competitors, &samples, |one, samples| row(lab, asked, one, samples)))
-}
-
-fn line_up(runner: &Runner<'_>, threads: &[usize], notes: &mut Vec<String>) -> Result<Vec<Competitor>> {
+fn line_up(lab: &Lab<'_>, runner: &Runner<'_>, threads: &[usize], notes: &mut Vec<String>) -> Result<Vec<Competitor>> {
     use Operation::{WaitDiffers, WakeNoWaiter};
-    let settings = runner.lab.settings;
+    let settings = lab.settings;
     let has_live = settings.targets.contains(&Name::Live);
     if !has_live {
         notes.push(
@@ -186,7 +250,7 @@ fn line_up(runner: &Runner<'_>, threads: &[usize], notes: &mut Vec<String>) -> R
 impl Runner<'_> {
     /// The addresses of one worker.
     fn addresses(&self, case: Case, worker: usize) -> Addresses {
-        let (count, stride) = (self.asked.futexes as u64, self.asked.stride_bytes as u64);
+        let (count, stride) = (self.words.number.futexes as u64, self.words.stride as u64);
         match case {
             Case::Words => {
                 let first = worker as u64 * (count * stride).next_multiple_of(APART);
@@ -198,20 +262,11 @@ impl Runner<'_> {
 
     /// One sample; once more where a thread had no CPU for a while.
     fn sample(&self, one: &Competitor, length: Duration) -> Result<Sample> {
-        let mut tallies = Vec::new();
-        let mut disturbed = true;
         // Where threads sleep for a lock of the runtime they have no CPU either, and that counts.
         let sleeps = one.policy.is_none() && one.threads > 1;
-        for _ in 0..workers::TRIES {
-            tallies = self.hammer(&one.subject, one.case, one.threads, one.operation, length)?;
-            disturbed = !sleeps && one.threads <= self.lab.own_cpus() && workers::is_disturbed(&tallies);
-            if !disturbed {
-                break;
-            }
-        }
-        self.samples.update(|count| count + 1);
-        self.disturbed.update(|count| count + usize::from(disturbed));
-        Ok(Sample::of(&tallies))
+        self.disturbances.sample(!sleeps && one.threads <= self.own_cpus, || {
+            self.hammer(&one.subject, one.case, one.threads, one.operation, length)
+        })
     }
 
     /// Hammers with waits, so that the table exists and has found its size.
@@ -233,39 +288,35 @@ impl Runner<'_> {
         operation: Operation,
         length: Duration,
     ) -> Result<Vec<Tally>> {
-        let gate = Gate::new(threads);
-        let job = {
-            let (subject, gate) = (subject.clone(), gate.clone());
-            let addresses: Vec<_> = (0..threads).map(|worker| self.addresses(case, worker)).collect();
-            move |worker: usize| subject.hammer(operation, addresses[worker], &gate)
-        };
-        let tallies = self.pool.run(threads, job, || gate.stop_after(length))?;
-        let failed: u64 = tallies.iter().map(|tally| tally.failed).sum();
-        ensure!(failed == 0, "{failed} operations of wasm {} had a wrong result", name(operation));
-        Ok(tallies)
+        let subject = subject.clone();
+        let addresses: Vec<_> = (0..threads).map(|worker| self.addresses(case, worker)).collect();
+        let job = move |worker: usize, gate: &Gate| subject.hammer(operation, addresses[worker], gate);
+        workers::hammer(&self.pool, threads, length, format_args!("wasm {}", name(operation)), job)
     }
 }
 
-fn row(lab: &Lab<'_>, asked: &Wasm, one: &Competitor, samples: &[Sample]) -> Row {
+fn row(lab: &Lab<'_>, words: &flags::Words, one: &Competitor, samples: &[Sample]) -> Row {
     let (times, rate) = times_and_rate(samples);
     let section = section(one.operation, one.case);
     let is_wait = one.operation == Operation::WaitDiffers;
     let head = match one.policy {
-        Some(policy) => Head { policy: Some(policy.to_string()), ..Head::new(lab, "wasm", Name::Live, one.threads) },
-        None => Head::of_rival(lab, "wasm", WASMTIME, one.threads),
+        Some(policy) => {
+            Head { policy: Some(policy.to_string()), ..Head::new(lab, Wasm::NAME, Name::Live, one.threads) }
+        }
+        None => Head::of_rival(lab, Wasm::NAME, WASMTIME, one.threads),
     };
     let has_words = one.case == Case::Words;
     Row {
         head: Head {
-            futexes: if has_words { asked.futexes } else { 1 },
+            futexes: if has_words { words.number.futexes } else { 1 },
             buckets: one.subject.buckets(),
             repeat: samples.len(),
             ..head
         },
         operation: name(one.operation),
-        case: one.case.text(),
+        case: one.case.into(),
         early_return: (one.policy.is_some() && is_wait).then_some(one.early_return),
-        stride: has_words.then_some(asked.stride_bytes),
+        stride: has_words.then_some(words.stride),
         ns_per_op: times,
         ops_per_sec: rate,
         ratio_wasmtime: lab.series.ratio((&section, one.label(), one.threads), (&section, WASMTIME, one.threads)),

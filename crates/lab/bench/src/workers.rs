@@ -1,13 +1,14 @@
 //! The workers of a hammering workload, their words, and its samples.
 
 use crate::Lab;
-use crate::hammer::Hammer;
+use crate::flags;
 use anyhow::{Result, ensure};
 use lab_measure::interrupt;
 use lab_measure::pool::{Gate, Pool};
 use lab_targets::loops::Tally;
 use lab_targets::{Operation, Subject, Words};
 use std::cell::Cell;
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -51,24 +52,74 @@ impl Sample {
     }
 }
 
+/// Counts samples, and those in which other work ran on the threads' CPUs.
+#[derive(Default)]
+pub struct Disturbances {
+    samples: Cell<usize>,
+    disturbed: Cell<usize>,
+}
+
+impl Disturbances {
+    /// Counts a sample.
+    pub fn count(&self, is_disturbed: bool) {
+        self.samples.update(|count| count + 1);
+        self.disturbed.update(|count| count + usize::from(is_disturbed));
+    }
+
+    /// A sample of what `hammer` does. If each thread has a CPU to itself, a disturbed sample is taken again.
+    pub fn sample(&self, has_cpus: bool, hammer: impl Fn() -> Result<Vec<Tally>>) -> Result<Sample> {
+        let (mut tallies, mut disturbed) = (Vec::new(), true);
+        for _ in 0..TRIES {
+            tallies = hammer()?;
+            disturbed = has_cpus && is_disturbed(&tallies);
+            if !disturbed {
+                break;
+            }
+        }
+        self.count(disturbed);
+        Ok(Sample::of(&tallies))
+    }
+
+    /// The note on disturbed samples, if they were more than `DISTURBED_SHARE_MAX`.
+    pub fn remark(&self) -> Option<String> {
+        let share = self.disturbed.get() as f64 / self.samples.get().max(1) as f64;
+        (share > DISTURBED_SHARE_MAX)
+            .then(|| format!("in {:.0} % of the samples other work ran on the threads' CPUs: {ROUGH}", 100.0 * share))
+    }
+}
+
+/// Has `threads` threads do `job` for `length`. `what` is the operation. An error if one had a wrong result.
+pub fn hammer(
+    pool: &Pool,
+    threads: usize,
+    length: Duration,
+    what: impl fmt::Display,
+    job: impl Fn(usize, &Gate) -> Tally + Send + Sync + 'static,
+) -> Result<Vec<Tally>> {
+    let gate = Gate::new(threads);
+    let theirs = gate.clone();
+    let tallies = pool.run(threads, move |worker| job(worker, &theirs), || gate.stop_after(length))?;
+    let failed: u64 = tallies.iter().map(|tally| tally.failed).sum();
+    ensure!(failed == 0, "{failed} operations of {what} had a wrong result");
+    Ok(tallies)
+}
+
 /// The workers and their words.
 pub struct Workers {
     pool: Pool,
     words: Arc<Vec<Words>>,
     own_cpus: usize,
-    samples: Cell<usize>,
-    disturbed: Cell<usize>,
+    disturbances: Disturbances,
 }
 
 impl Workers {
     /// Makes `threads` workers and their words.
-    pub fn new(lab: &Lab<'_>, asked: &Hammer, threads: usize) -> Result<Workers> {
+    pub fn new(lab: &Lab<'_>, words: &flags::Words, threads: usize) -> Result<Workers> {
         Ok(Workers {
             pool: Pool::new(threads, &lab.cpus)?,
-            words: words(asked, threads),
+            words: self::words(words, threads),
             own_cpus: lab.own_cpus(),
-            samples: Cell::new(0),
-            disturbed: Cell::new(0),
+            disturbances: Disturbances::default(),
         })
     }
 
@@ -81,18 +132,8 @@ impl Workers {
         length: Duration,
     ) -> Result<Sample> {
         subject.make_ready();
-        let mut tallies = Vec::new();
-        let mut disturbed = true;
-        for _ in 0..TRIES {
-            tallies = self.hammer(subject, threads, operation, length)?;
-            disturbed = threads <= self.own_cpus && is_disturbed(&tallies);
-            if !disturbed {
-                break;
-            }
-        }
-        self.samples.update(|count| count + 1);
-        self.disturbed.update(|count| count + usize::from(disturbed));
-        Ok(Sample::of(&tallies))
+        let has_cpus = threads <= self.own_cpus;
+        self.disturbances.sample(has_cpus, || self.hammer(subject, threads, operation, length))
     }
 
     fn hammer(
@@ -102,20 +143,14 @@ impl Workers {
         operation: Operation,
         length: Duration,
     ) -> Result<Vec<Tally>> {
-        let gate = Gate::new(threads);
-        let job = {
-            let (subject, words, gate) = (subject.clone(), self.words.clone(), gate.clone());
-            move |worker: usize| subject.hammer(operation, &words[worker], &gate)
-        };
-        let tallies = self.pool.run(threads, job, || gate.stop_after(length))?;
-        let failed: u64 = tallies.iter().map(|tally| tally.failed).sum();
-        ensure!(failed == 0, "{failed} operations of {operation:?} had a wrong result");
-        Ok(tallies)
+        let (subject, words) = (subject.clone(), self.words.clone());
+        let job = move |worker: usize, gate: &Gate| subject.hammer(operation, &words[worker], gate);
+        hammer(&self.pool, threads, length, format_args!("{operation:?}"), job)
     }
 
     /// The note on disturbed samples, if there were too many.
     pub fn remark(&self) -> Option<String> {
-        remark(self.disturbed.get(), self.samples.get())
+        self.disturbances.remark()
     }
 
     /// Hammers with waits until the table keeps its size. Returns that size.
@@ -138,7 +173,7 @@ impl Workers {
 }
 
 /// Whether a thread had no CPU for part of the time.
-pub fn is_disturbed(tallies: &[Tally]) -> bool {
+fn is_disturbed(tallies: &[Tally]) -> bool {
     tallies.iter().any(|tally| had_no_cpu(tally.on_cpu, tally.end - tally.start))
 }
 
@@ -150,16 +185,9 @@ pub fn had_no_cpu(on_cpu: Duration, elapsed: Duration) -> bool {
 /// How a note ends if the figures should not be relied on. The summary repeats such notes.
 pub const ROUGH: &str = "the figures are rough";
 
-/// The note on disturbed samples, if they were more than `DISTURBED_SHARE_MAX`.
-pub fn remark(disturbed: usize, samples: usize) -> Option<String> {
-    let share = disturbed as f64 / samples.max(1) as f64;
-    (share > DISTURBED_SHARE_MAX)
-        .then(|| format!("in {:.0} % of the samples other work ran on the threads' CPUs: {ROUGH}", 100.0 * share))
-}
-
 /// An array of words for each worker.
-pub fn words(asked: &Hammer, threads: usize) -> Arc<Vec<Words>> {
-    Arc::new((0..threads).map(|_| Words::new(asked.futexes, asked.stride_bytes)).collect())
+pub fn words(words: &flags::Words, threads: usize) -> Arc<Vec<Words>> {
+    Arc::new((0..threads).map(|_| Words::new(words.number.futexes, words.stride)).collect())
 }
 
 #[cfg(test)]

@@ -1,198 +1,181 @@
-//! The workloads of `bench`: their names, settings and rows.
+//! What a workload is, and the list of all.
+//!
+//! A workload is one file. It has a struct of its flags, whose documentation is its help; the struct of a row, which
+//! `--json` prints; and [`Workload`] for the flags: name, check, cases, samples, rows, table and sentence. Such a file and
+//! its line in [`ALL`] are all that a new workload needs.
+//!
+//! Flags that several workloads have are groups in `flags`. The measuring loop reads a flag from its struct: there is no
+//! second struct of settings. What all workloads share of their flags is in [`Settings`]. [`Lab::measure`] takes the
+//! samples of all cases in turn, stores them for ratios, and makes the rows. `print` prints them. The command line is made
+//! from the list, and so are a run of all workloads (`all`) and perf's format (`perf`).
 
-use crate::crowd::{self, Crowd};
-use crate::growth::{self, Growth};
-use crate::hammer::{self, Hammer};
-use crate::lock_pi::{self, LockPi};
-use crate::locks::{self, Locks};
-use crate::ping_pong::{self, PingPong};
-use crate::requeue::{self, Requeue};
-use crate::resize::{self, Resize};
-use crate::sweep::{self, Sweep};
-use crate::timers::{self, Timers};
-use crate::wake_many::{self, WakeMany};
-use crate::wake_parallel::{self, WakeParallel};
-use crate::wasm::{self, Wasm};
-use crate::{Lab, sizes};
-use anyhow::Result;
-use lab_targets::Operation;
-use std::fmt;
-use strum::{IntoStaticStr, VariantArray};
+use crate::all::All;
+use crate::print::Printer;
+use crate::summary::Line;
+use crate::values::List;
+use crate::{Lab, Settings, perf};
+use crate::{
+    crowd, growth, hash, lock_pi, locks, neighbour, ping_pong, requeue, resize, schbench, timers, wake, wake_parallel,
+    wasm,
+};
+use anyhow::{Result, bail};
+use clap::{ArgMatches, Args, Command};
+use serde::Serialize;
 
-/// A workload's name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
-#[strum(serialize_all = "kebab-case")]
-pub enum Workload {
-    /// Wait on a word that differs: perf's `futex hash`
-    Hash,
-    /// Wake a word without waiters
-    Wake,
-    /// Resize a table under hammering threads
-    Resize,
-    /// Threads park one after another: each one's first wait
-    Growth,
-    /// Two threads wake each other in turn
-    PingPong,
-    /// Sleeping threads are moved to another word: perf's `futex requeue`
-    Requeue,
-    /// Several threads each wake a share of the sleepers: perf's `futex wake-parallel`
-    WakeParallel,
-    /// Lock and unlock with priority inheritance: perf's `futex lock-pi`
-    LockPi,
-    /// Wake one of many waiters that are futures or custom
-    Crowd,
-    /// WebAssembly's wait and notify; compared with wasmtime if built with it
-    Wasm,
-    /// parking_lot's own benchmarks: on its core, on the engine, and std's locks
-    Locks,
-    /// POSIX timers: the engine's, four designs of a kernel's table, and the host kernel's
-    Timers,
-}
+/// A workload, which is the struct of its flags.
+pub trait Workload: Args + Clone + 'static {
+    /// Its name on the command line and in the rows.
+    const NAME: &'static str;
+    /// Whether it runs alone and not with other workloads.
+    const IS_ALONE: bool = false;
+    /// Its place among the benchmarks of `perf bench futex`. `None` if perf does not have it.
+    const PERF: Option<u8> = None;
+    /// One object of `--json`.
+    type Row: Serialize;
 
-impl Workload {
-    /// The workloads that run if none is named: all but `locks`, whose programs must be built first.
-    pub const BY_DEFAULT: [Workload; 11] = [
-        Workload::Hash,
-        Workload::Wake,
-        Workload::Resize,
-        Workload::Growth,
-        Workload::PingPong,
-        Workload::Requeue,
-        Workload::WakeParallel,
-        Workload::LockPi,
-        Workload::Crowd,
-        Workload::Wasm,
-        Workload::Timers,
-    ];
+    /// The end of its help: the fields of its rows, and examples.
+    fn help() -> String;
 
-    /// The workloads of `perf bench futex`, in its order.
-    pub const OF_PERF: [Workload; 5] =
-        [Workload::Hash, Workload::Wake, Workload::WakeParallel, Workload::Requeue, Workload::LockPi];
-}
+    /// Checks the flags against each other, and returns the settings that all workloads have. An error is one line for
+    /// the user.
+    fn check(&mut self) -> Result<Settings, String>;
 
-impl fmt::Display for Workload {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.into())
+    /// Its parts in a run of all workloads. Without any it does not take part.
+    fn in_all(_: &All) -> Vec<Self> {
+        Vec::new()
+    }
+
+    /// The heading of its results.
+    fn title(&self) -> &'static str {
+        Self::NAME
+    }
+
+    /// Measures all targets. `notes` gets a line for each target or case that was left out, with the reason.
+    fn run(&self, lab: &mut Lab<'_>, notes: &mut Vec<String>) -> Result<Vec<Self::Row>>;
+
+    /// The table, and the sentence below it. There is at least one row.
+    fn text(&self, lab: &Lab<'_>, rows: &[Self::Row]) -> String;
+
+    /// The line of the summary.
+    fn line(_: &[Self::Row]) -> Option<Line> {
+        None
+    }
+
+    /// Writes what is neither table nor row.
+    fn write_more(&self, _: &[Self::Row]) -> Result<()> {
+        Ok(())
+    }
+
+    /// `-t`, for perf's output.
+    fn threads(&self) -> Option<&List<usize>> {
+        None
+    }
+
+    /// Measures one target, and prints what perf prints.
+    fn perf(&self, _: &perf::Bench<'_>) -> Result<()> {
+        bail!("perf bench futex has no '{}'; accepted: {}", Self::NAME, perf::names())
     }
 }
 
-/// A workload with its settings.
-#[derive(Clone, Debug)]
-pub enum Asked {
-    /// `hash`.
-    Hash(Hammer),
-    /// The second part of `hash` in a run of all workloads: `live` at many sizes.
-    Sizes(Hammer),
-    /// `hash --sweep`.
-    Sweep(Sweep),
-    /// `wake`.
-    Wake(Hammer),
-    /// `wake -w`.
-    WakeMany(WakeMany),
-    /// `resize`.
-    Resize(Resize),
-    /// `growth`.
-    Growth(Growth),
-    /// `ping-pong`.
-    PingPong(PingPong),
-    /// `requeue`.
-    Requeue(Requeue),
-    /// `wake-parallel`.
-    WakeParallel(WakeParallel),
-    /// `lock-pi`.
-    LockPi(LockPi),
-    /// `crowd`.
-    Crowd(Crowd),
-    /// `wasm`.
-    Wasm(Wasm),
-    /// `locks`.
-    Locks(Locks),
-    /// `timers`.
-    Timers(Timers),
+/// Every workload, in the order of the help and of a run of all.
+pub const ALL: [Entry; 14] = [
+    entry::<hash::Hash>(),
+    entry::<wake::Wake>(),
+    entry::<resize::Resize>(),
+    entry::<growth::Growth>(),
+    entry::<ping_pong::PingPong>(),
+    entry::<requeue::Requeue>(),
+    entry::<wake_parallel::WakeParallel>(),
+    entry::<lock_pi::LockPi>(),
+    entry::<crowd::Crowd>(),
+    entry::<wasm::Wasm>(),
+    entry::<locks::Locks>(),
+    entry::<timers::Timers>(),
+    entry::<schbench::Schbench>(),
+    entry::<neighbour::Neighbour>(),
+];
+
+/// A workload in the list.
+pub struct Entry {
+    /// Its name.
+    pub name: &'static str,
+    /// [`Workload::IS_ALONE`].
+    pub is_alone: bool,
+    /// [`Workload::PERF`].
+    pub perf: Option<u8>,
+    /// Its command line.
+    pub command: fn() -> Command,
+    /// Reads and checks its flags.
+    pub job: fn(&ArgMatches) -> Result<Job, Refusal>,
+    /// [`Workload::in_all`].
+    pub in_all: fn(&All) -> Vec<Box<dyn Part>>,
 }
 
-/// A workload's rows, in the order of its table.
-pub enum Rows {
-    /// Of [`Asked::Hash`].
-    Hash(Vec<hammer::Row>),
-    /// Of [`Asked::Sizes`].
-    Sizes(Vec<sizes::Row>),
-    /// Of [`Asked::Sweep`].
-    Sweep(Vec<sweep::Row>),
-    /// Of [`Asked::Wake`].
-    Wake(Vec<hammer::Row>),
-    /// Of [`Asked::WakeMany`].
-    WakeMany(Vec<wake_many::Row>),
-    /// Of [`Asked::Resize`].
-    Resize(Vec<resize::Row>),
-    /// Of [`Asked::Growth`].
-    Growth(Vec<growth::Row>),
-    /// Of [`Asked::PingPong`].
-    PingPong(Vec<ping_pong::Row>),
-    /// Of [`Asked::Requeue`].
-    Requeue(Vec<requeue::Row>),
-    /// Of [`Asked::WakeParallel`].
-    WakeParallel(Vec<wake_parallel::Row>),
-    /// Of [`Asked::LockPi`].
-    LockPi(Vec<lock_pi::Row>),
-    /// Of [`Asked::Crowd`].
-    Crowd(Vec<crowd::Row>),
-    /// Of [`Asked::Wasm`].
-    Wasm(Vec<wasm::Row>),
-    /// Of [`Asked::Locks`].
-    Locks(Vec<locks::Row>),
-    /// Of [`Asked::Timers`].
-    Timers(Vec<timers::Row>),
+/// Why there is no job: clap's error, or the line of [`Workload::check`].
+pub enum Refusal {
+    /// Of clap.
+    Clap(clap::Error),
+    /// Of a check.
+    Mistake(String),
 }
 
-/// Results of one workload.
-pub struct Outcome {
-    /// Its rows.
-    pub rows: Rows,
-    /// One line for each target or case that was left out, with the reason.
-    pub notes: Vec<String>,
+const fn entry<W: Workload>() -> Entry {
+    Entry {
+        name: W::NAME,
+        is_alone: W::IS_ALONE,
+        perf: W::PERF,
+        command: || W::augment_args(Command::new(W::NAME)).after_long_help(W::help()),
+        job: |matches| {
+            let mut workload = W::from_arg_matches(matches).map_err(Refusal::Clap)?;
+            let settings = workload.check().map_err(Refusal::Mistake)?;
+            Ok(Job { settings, part: Box::new(workload) })
+        },
+        in_all: |all| W::in_all(all).into_iter().map(|part| Box::new(part) as Box<dyn Part>).collect(),
+    }
 }
 
-impl Asked {
+/// A workload without any flag.
+pub fn plain<W: Args>() -> W {
+    let command = W::augment_args(Command::new("").no_binary_name(true));
+    W::from_arg_matches(&command.get_matches_from([""; 0])).expect("each flag has a default, or is optional")
+}
+
+/// One workload of a run.
+pub struct Job {
+    /// How to measure, for every kind of workload.
+    pub settings: Settings,
+    /// The workload, or a part of it.
+    pub part: Box<dyn Part>,
+}
+
+/// A [`Workload`] behind dynamic dispatch.
+pub trait Part {
     /// The workload's name.
-    pub fn workload(&self) -> Workload {
-        match self {
-            Asked::Hash(_) | Asked::Sizes(_) | Asked::Sweep(_) => Workload::Hash,
-            Asked::Wake(_) | Asked::WakeMany(_) => Workload::Wake,
-            Asked::Resize(_) => Workload::Resize,
-            Asked::Growth(_) => Workload::Growth,
-            Asked::PingPong(_) => Workload::PingPong,
-            Asked::Requeue(_) => Workload::Requeue,
-            Asked::WakeParallel(_) => Workload::WakeParallel,
-            Asked::LockPi(_) => Workload::LockPi,
-            Asked::Crowd(_) => Workload::Crowd,
-            Asked::Wasm(_) => Workload::Wasm,
-            Asked::Locks(_) => Workload::Locks,
-            Asked::Timers(_) => Workload::Timers,
-        }
+    fn name(&self) -> &'static str;
+    /// Measures and prints it.
+    fn run(&self, lab: &mut Lab<'_>, printer: &mut Printer) -> Result<()>;
+    /// [`Workload::threads`].
+    fn threads(&self) -> Option<&List<usize>>;
+    /// [`Workload::perf`].
+    fn perf(&self, bench: &perf::Bench<'_>) -> Result<()>;
+}
+
+impl<W: Workload> Part for W {
+    fn name(&self) -> &'static str {
+        W::NAME
     }
 
-    /// Runs the workload.
-    pub fn run(&self, lab: &mut Lab<'_>) -> Result<Outcome> {
+    fn run(&self, lab: &mut Lab<'_>, printer: &mut Printer) -> Result<()> {
         let mut notes = Vec::new();
-        let to = &mut notes;
-        let rows = match self {
-            Asked::Hash(asked) => Rows::Hash(hammer::run(lab, Operation::WaitDiffers, asked, to)?),
-            Asked::Sizes(asked) => Rows::Sizes(sizes::run(lab, asked, to)?),
-            Asked::Sweep(asked) => Rows::Sweep(sweep::run(lab, asked, to)?),
-            Asked::Wake(asked) => Rows::Wake(hammer::run(lab, Operation::WakeNoWaiter, asked, to)?),
-            Asked::WakeMany(asked) => Rows::WakeMany(wake_many::run(lab, asked, to)?),
-            Asked::Resize(asked) => Rows::Resize(resize::run(lab, asked, to)?),
-            Asked::Growth(asked) => Rows::Growth(growth::run(lab, asked, to)?),
-            Asked::PingPong(asked) => Rows::PingPong(ping_pong::run(lab, asked, to)?),
-            Asked::Requeue(asked) => Rows::Requeue(requeue::run(lab, asked, to)?),
-            Asked::WakeParallel(asked) => Rows::WakeParallel(wake_parallel::run(lab, asked, to)?),
-            Asked::LockPi(asked) => Rows::LockPi(lock_pi::run(lab, asked, to)?),
-            Asked::Crowd(asked) => Rows::Crowd(crowd::run(lab, asked, to)?),
-            Asked::Wasm(asked) => Rows::Wasm(wasm::run(lab, asked, to)?),
-            Asked::Locks(asked) => Rows::Locks(locks::run(lab, asked, to)?),
-            Asked::Timers(asked) => Rows::Timers(timers::run(lab, asked, to)?),
-        };
-        Ok(Outcome { rows, notes })
+        let rows = Workload::run(self, lab, &mut notes)?;
+        printer.print(lab, self, &rows, &notes)
+    }
+
+    fn threads(&self) -> Option<&List<usize>> {
+        Workload::threads(self)
+    }
+
+    fn perf(&self, bench: &perf::Bench<'_>) -> Result<()> {
+        Workload::perf(self, bench)
     }
 }

@@ -1,12 +1,11 @@
 //! The checked settings of `ufutex sim`.
 
 use lab_targets::{Layout, Policy};
-use std::fmt;
-use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
+use strum::{Display, EnumMessage, EnumString, IntoStaticStr, VariantArray};
 use ufutex_coherence::Topology;
 
 /// A workload on virtual cores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Workload {
     /// Wait on a word that differs, each thread on its own words, as in perf
@@ -17,14 +16,8 @@ pub enum Workload {
     Resize,
 }
 
-impl fmt::Display for Workload {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.into())
-    }
-}
-
 /// How operations reach their bucket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Scheme {
     /// A flag in each bucket marks it live.
@@ -43,12 +36,6 @@ impl Scheme {
     /// Whether the scheme's table can be resized.
     pub fn can_resize(self) -> bool {
         matches!(self, Self::Live | Self::Atomic | Self::Percpu)
-    }
-}
-
-impl fmt::Display for Scheme {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.into())
     }
 }
 

@@ -1,7 +1,7 @@
 //! `ufutex advise`: its options.
 
-use super::values;
 use clap::Args;
+use lab_bench::values;
 use lab_run::Advise;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ const SECONDS: f64 = 5.0;
 #[derive(Args)]
 pub struct AdviseArgs {
     /// Watch for at most this time, then end the program: seconds, or a time such as 10m [default: 5]
-    #[arg(short, long, value_name = "TIME", value_parser = values::runtime, allow_negative_numbers = true)]
+    #[arg(short, long, value_name = "TIME", value_parser = values::runtime)]
     duration: Option<f64>,
     /// Do not watch futex calls inside glibc: only waits that sleep take longer
     #[arg(long)]

@@ -14,7 +14,7 @@ pub struct CompareArgs {
     #[arg(value_name = "NEW.json")]
     pub new: PathBuf,
     /// Smallest change of a median that is reported, in percent
-    #[arg(long, value_name = "PERCENT", default_value = "5", value_parser = threshold, allow_negative_numbers = true)]
+    #[arg(long, value_name = "PERCENT", default_value = "5", value_parser = threshold)]
     pub threshold: f64,
     /// Print one JSON object per line on stdout, and nothing else
     #[arg(long)]

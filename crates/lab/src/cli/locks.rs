@@ -1,7 +1,7 @@
 //! `ufutex locks`: its options.
 
-use super::values;
 use clap::Args;
+use lab_bench::values;
 use lab_waits::{Format, Locks};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -17,10 +17,10 @@ pub struct LocksArgs {
     #[arg(short, long)]
     follow_forks: bool,
     /// If nothing has moved for TIME, such as 90s, print the waiting threads, end the program, and exit with 124
-    #[arg(long, value_name = "TIME", value_parser = values::runtime, allow_negative_numbers = true)]
+    #[arg(long, value_name = "TIME", value_parser = values::runtime)]
     hang: Option<f64>,
     /// Keep at most N call sites (word and stack, some 3 KiB each), those used last; count the waits of the others
-    #[arg(long, value_name = "N", default_value_t = lab_waits::LIMIT, value_parser = sites, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = lab_waits::LIMIT, value_parser = values::number::<usize>(1, 1_000_000_000, "call sites"))]
     limit: usize,
     /// Print one JSON object for each word, to stderr unless -o: locks first, then by the time waited
     #[arg(long, conflicts_with = "folded")]
@@ -38,11 +38,6 @@ pub struct LocksArgs {
     #[arg(required = true, trailing_var_arg = true, value_names = ["PROGRAM", "ARGS"],
         value_hint = clap::ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
-}
-
-fn sites(text: &str) -> Result<usize, String> {
-    const MOST: usize = 1_000_000_000;
-    values::whole(text, 1, MOST).ok_or_else(|| format!("is not accepted; accepted: 1 to {MOST} call sites"))
 }
 
 impl LocksArgs {

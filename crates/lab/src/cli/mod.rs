@@ -12,67 +12,23 @@ mod run;
 pub mod sim;
 pub mod sim_more;
 mod soak;
-pub mod values;
 
-pub use manual::{CompletionsArgs, ManArgs};
+use manual::{CompletionsArgs, ManArgs};
 
+use crate::{EXIT_FAILURE, EXIT_USAGE, failed, measuring, watching};
 use bench::BenchVerb;
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use compare::CompareArgs;
-use lab_bench::neighbour::Neighbour;
-use lab_bench::schbench::Schbench;
-use lab_bench::{Bench, growth_child, noise, sweep, timers};
-use lab_compare::Compare;
-use lab_report::page::Report;
-use lab_run::{Advise, Run};
-use lab_soak::Soak;
-use lab_targets::Policy;
-use lab_targets::timers::Test;
-use lab_targets::{Layout, Name};
-use lab_waits::Locks;
+use lab_bench::Child;
+use lab_measure::interrupt;
+use lab_run::Run;
+use lab_soak::Verdict;
+use lab_terminal::stderr;
 use std::ffi::OsString;
+use std::process::ExitCode;
 
-/// A parsed command with its settings, which have been checked.
-pub enum Command {
-    /// `ufutex bench`.
-    Bench(Box<Bench>),
-    /// `ufutex bench schbench`.
-    Schbench(Box<Schbench>),
-    /// `ufutex bench neighbour`.
-    Neighbour(Box<Neighbour>),
-    /// `ufutex run`.
-    Run(Box<Run>),
-    /// `ufutex report`.
-    Report(Report),
-    /// `ufutex compare`.
-    Compare(Compare),
-    /// `ufutex sim`.
-    Sim(Box<lab_sim::Settings>),
-    /// `ufutex sim timers`.
-    SimTimers(Box<lab_sim::timers::Settings>),
-    /// `ufutex sim schbench`.
-    SimSchbench(Box<lab_sim::schbench::Settings>),
-    /// `ufutex sim validate`.
-    SimValidate(lab_sim::validate::Settings),
-    /// `ufutex soak`.
-    Soak(Soak),
-    /// `ufutex advise`.
-    Advise(Box<Advise>),
-    /// `ufutex locks`.
-    Locks(Box<Locks>),
-    /// `ufutex completions`.
-    Completions(CompletionsArgs),
-    /// `ufutex man`.
-    Man(ManArgs),
-    /// The hidden child of `bench growth`.
-    GrowthChild(growth_child::Child),
-    /// The hidden child of `bench timers`.
-    TimersChild(timers::child::Child),
-    /// The hidden child of `bench hash --sweep`.
-    SweepChild(sweep::child::Child),
-    /// The hidden child of `bench --noise`.
-    NoiseChild(noise::child::Child),
-}
+/// A parsed command whose settings have been checked. It returns the exit status.
+pub type Command = Box<dyn FnOnce() -> ExitCode>;
 
 /// Why no command is run.
 pub enum Refusal {
@@ -86,26 +42,23 @@ pub enum Refusal {
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, Refusal> {
     let mut arguments: Vec<OsString> = arguments.into_iter().collect();
     if let Some(run) = run_alone(&arguments) {
-        return Ok(Command::Run(Box::new(run)));
+        return Ok(Box::new(move || lab_run::run::run(&run)));
     }
-    let mut shape = Top::command();
-    let verb = arguments.get(1).and_then(|verb| verb.to_str()).unwrap_or_default().to_string();
-    let named = named::take(&mut arguments, shape.find_subcommand(&verb)).map_err(Refusal::Mistake)?;
-    let mut commands = Vec::new();
-    for name in &named {
+    let mut shape = whole();
+    let name = arguments.get(1).and_then(|name| name.to_str()).unwrap_or_default().to_string();
+    let named = named::take(&mut arguments, shape.find_subcommand(&name)).map_err(Refusal::Mistake)?;
+    let of_workload = |workload: &String| {
         let mut arguments = arguments.clone();
-        arguments.insert(2, name.into());
-        commands.push((name.clone(), command(&mut shape, arguments, &format!("{verb} {name}"))?));
-    }
-    match commands.len() {
-        0 => command(&mut shape, arguments, &verb),
-        1 => Ok(commands.remove(0).1),
-        _ if verb == "bench" => bench::together(commands).map_err(Refusal::Mistake),
-        _ => Err(Refusal::Mistake(format!(
-            "'{}' cannot be combined with another workload; accepted: one workload",
-            named[1]
-        ))),
-    }
+        arguments.insert(2, workload.into());
+        verb(&mut shape, arguments, &format!("{name} {workload}"))
+    };
+    let mut verbs = named.iter().map(of_workload).collect::<Result<Vec<_>, _>>()?;
+    let command = match verbs.len() {
+        0 => checked(verb(&mut shape, arguments, &name)?),
+        1 => checked(verbs.remove(0)),
+        _ => together(verbs, &named),
+    };
+    command.map_err(Refusal::Mistake)
 }
 
 /// Parses `ufutex run` without the other commands, whose flags take longer to build than the program takes to start.
@@ -118,41 +71,76 @@ fn run_alone(arguments: &[OsString]) -> Option<Run> {
 }
 
 /// Parses a command line with at most one workload.
-fn command(shape: &mut clap::Command, arguments: Vec<OsString>, verb: &str) -> Result<Command, Refusal> {
-    let top = shape
-        .try_get_matches_from_mut(arguments)
-        .and_then(|matches| Top::from_arg_matches(&matches))
-        .map_err(|error| mistake::refusal(&error, shape, verb))?;
-    match top.verb {
-        Verb::Bench(verb) => verb.check().map_err(Refusal::Mistake),
-        Verb::Run(args) => args.check().map(|run| Command::Run(Box::new(run))).map_err(Refusal::Mistake),
-        Verb::Report(args) => args.check().map(Command::Report).map_err(Refusal::Mistake),
-        Verb::Compare(args) => Ok(Command::Compare(args.into())),
-        Verb::Sim(verb) => simulation(verb).map_err(Refusal::Mistake),
-        Verb::Soak(args) => Ok(Command::Soak(args.into())),
-        Verb::Advise(args) => Ok(Command::Advise(Box::new(args.into()))),
-        Verb::Locks(args) => args.check().map(|locks| Command::Locks(Box::new(locks))).map_err(Refusal::Mistake),
-        Verb::Completions(args) => Ok(Command::Completions(args)),
-        Verb::Man(args) => known_verb(args).map(Command::Man).map_err(Refusal::Mistake),
-        Verb::GrowthChild(args) => Ok(Command::GrowthChild(args.into())),
-        Verb::TimersChild(args) => Ok(Command::TimersChild(args.into())),
-        Verb::SweepChild(args) => Ok(Command::SweepChild(args.into())),
-        Verb::NoiseChild(args) => Ok(Command::NoiseChild(args.into())),
-    }
+fn verb(shape: &mut clap::Command, arguments: Vec<OsString>, name: &str) -> Result<Verb, Refusal> {
+    let matches = shape.try_get_matches_from_mut(arguments);
+    let top = matches.and_then(|matches| Top::from_arg_matches(&matches));
+    top.map(|top| top.verb).map_err(|error| mistake::refusal(&error, shape, name))
 }
 
-fn simulation(verb: SimVerb) -> Result<Command, String> {
-    Ok(match verb.own {
-        None => Command::Sim(Box::new(verb.args.check()?)),
-        Some(OwnSim::Timers(args)) => Command::SimTimers(Box::new(args.check()?)),
-        Some(OwnSim::Schbench(args)) => Command::SimSchbench(Box::new(args.check()?)),
-        Some(OwnSim::Validate(args)) => Command::SimValidate(args.check()?),
+/// Checks the flags against each other. An error is one line for the user.
+fn checked(verb: Verb) -> Result<Command, String> {
+    Ok(match verb {
+        Verb::Bench(verb) => measuring(verb.check()?, lab_bench::run),
+        Verb::Run(args) => {
+            let run = args.check()?;
+            Box::new(move || lab_run::run::run(&run))
+        }
+        Verb::Report(args) => measuring(args.check()?, lab_report::page::run),
+        Verb::Compare(args) => Box::new(move || {
+            lab_compare::run(&args.into()).unwrap_or_else(|line| {
+                stderr::say(line);
+                ExitCode::from(EXIT_USAGE)
+            })
+        }),
+        Verb::Sim(verb) => match verb.own {
+            None => measuring(verb.args.check()?, lab_sim::run),
+            Some(OwnSim::Timers(args)) => measuring(args.check()?, lab_sim::timers::print),
+            Some(OwnSim::Schbench(args)) => measuring(args.check()?, lab_sim::schbench::print),
+            Some(OwnSim::Validate(args)) => measuring(args.check()?, lab_sim::validate::run),
+        },
+        Verb::Soak(args) => watching(move || match lab_soak::run(&args.into()) {
+            Ok(Verdict::Clean) => ExitCode::SUCCESS,
+            Ok(Verdict::Interrupted) => ExitCode::from(interrupt::EXIT),
+            Ok(Verdict::Broken) => ExitCode::from(EXIT_FAILURE),
+            Err(error) => failed(&error),
+        }),
+        Verb::Advise(args) => watching(move || lab_run::advise::run(&args.into())),
+        Verb::Locks(args) => {
+            let locks = args.check()?;
+            watching(move || lab_waits::run(&locks))
+        }
+        Verb::Completions(args) => measuring(args.shell, |shell| crate::manual::completions(*shell)),
+        Verb::Man(args) => measuring(known_verb(args)?, |args| match &args.output {
+            Some(directory) => crate::manual::pages(directory),
+            None => crate::manual::page(&args.name()),
+        }),
+        Verb::Child(child) => measuring(child, Child::run),
     })
+}
+
+/// Joins several workloads, each parsed with the same flags, into one command.
+fn together(verbs: Vec<Verb>, named: &[String]) -> Result<Command, String> {
+    let jobs = verbs.into_iter().map(|verb| match verb {
+        Verb::Bench(verb) => verb.check().map(|bench| bench.jobs),
+        _ => Err(format!("'{}' cannot be combined with another workload; accepted: one workload", named[1])),
+    });
+    let jobs = jobs.collect::<Result<Vec<_>, _>>()?;
+    Ok(measuring(lab_bench::all::together(jobs.into_iter().flatten().collect())?, lab_bench::run))
+}
+
+/// The command line. A flag's value may begin with a minus sign, so that a mistake in it is not taken for another flag.
+fn whole() -> clap::Command {
+    fn with_negative_values(command: clap::Command) -> clap::Command {
+        let is_flag = |arg: &Arg| !arg.is_positional() && arg.get_action().takes_values();
+        let arg = |arg: Arg| if is_flag(&arg) { arg.allow_negative_numbers(true) } else { arg };
+        command.mut_args(arg).mut_subcommands(with_negative_values)
+    }
+    with_negative_values(Top::command())
 }
 
 /// The command line without the hidden commands, which this program runs as its children.
 pub fn shape() -> clap::Command {
-    let whole = Top::command();
+    let whole = whole();
     let shown = whole.get_subcommands().filter(|verb| !verb.is_hide_set()).cloned();
     clap::Command::new("ufutex")
         .version(env!("CARGO_PKG_VERSION"))
@@ -187,7 +175,7 @@ struct Top {
 #[derive(Subcommand)]
 enum Verb {
     /// Measure every scheme, the kernel's futex and parking_lot_core
-    #[command(after_long_help = bench::more())]
+    #[command(after_long_help = lab_bench::all::help())]
     Bench(BenchVerb),
     /// Run a program with its futexes on the engine
     #[command(long_about = run::ABOUT, after_long_help = run::MORE)]
@@ -216,18 +204,8 @@ enum Verb {
     /// Print a manual page
     #[command(after_long_help = manual::MAN)]
     Man(ManArgs),
-    /// One repeat of `bench growth`, in its own process
-    #[command(hide = true)]
-    GrowthChild(GrowthChildArgs),
-    /// One process of a sample of `bench timers` on the kernel
-    #[command(hide = true)]
-    TimersChild(TimersChildArgs),
-    /// One process of a sample of `bench hash --sweep` on the kernel
-    #[command(hide = true)]
-    SweepChild(SweepChildArgs),
-    /// The busy loops of `bench --noise`
-    #[command(hide = true)]
-    NoiseChild(NoiseChildArgs),
+    #[command(flatten)]
+    Child(Child),
 }
 
 /// A workload of `sim`, or one of the workloads with their own flags.
@@ -258,105 +236,6 @@ enum OwnSim {
     Validate(sim_more::ValidateArgs),
 }
 
-/// Arguments of one repeat of `growth`.
-#[derive(Args)]
-struct GrowthChildArgs {
-    /// The target.
-    #[arg(long, value_parser = values::one_of::<Name>())]
-    pub target: Name,
-    /// Number of threads, which park one after another.
-    #[arg(long)]
-    pub threads: usize,
-    /// Bucket layout of the engine's table.
-    #[arg(long, value_parser = values::one_of::<Layout>())]
-    pub layout: Layout,
-    /// Size policy of the engine's table.
-    #[arg(long, value_parser = values::policy)]
-    pub policy: Policy,
-}
-
-impl From<GrowthChildArgs> for growth_child::Child {
-    fn from(args: GrowthChildArgs) -> Self {
-        let GrowthChildArgs { target, threads, layout, policy } = args;
-        Self { target, threads, layout, policy }
-    }
-}
-
-/// Arguments of one process of a sample of `timers`.
-#[derive(Args)]
-struct TimersChildArgs {
-    /// The test.
-    #[arg(long, value_parser = values::one_of::<Test>())]
-    pub test: Test,
-    /// Timers of each thread.
-    #[arg(long)]
-    pub timers: usize,
-    /// Threads of this process.
-    #[arg(long)]
-    pub threads: usize,
-    /// Number of threads in the processes before this one.
-    #[arg(long)]
-    pub before: usize,
-}
-
-impl From<TimersChildArgs> for timers::child::Child {
-    fn from(args: TimersChildArgs) -> Self {
-        let TimersChildArgs { test, timers, threads, before } = args;
-        Self { test, timers, threads, before }
-    }
-}
-
-/// Arguments of one process of a sample of `hash --sweep`.
-#[derive(Args)]
-struct SweepChildArgs {
-    /// Threads of this process.
-    #[arg(long)]
-    pub threads: usize,
-    /// Words of each thread.
-    #[arg(long)]
-    pub futexes: usize,
-    /// Distance between two words, in bytes.
-    #[arg(long)]
-    pub stride: usize,
-    /// Slots of the process's table. 0 means the global table.
-    #[arg(long)]
-    pub slots: usize,
-    /// CPUs of the threads, in turn.
-    #[arg(long, value_delimiter = ',')]
-    pub cpus: Vec<usize>,
-    /// Length of the sample.
-    #[arg(long)]
-    pub microseconds: u64,
-}
-
-impl From<SweepChildArgs> for sweep::child::Child {
-    fn from(args: SweepChildArgs) -> Self {
-        let SweepChildArgs { threads, futexes, stride, slots, cpus, microseconds } = args;
-        Self { threads, futexes, stride, slots, cpus, microseconds }
-    }
-}
-
-/// Arguments of the process with the busy loops.
-#[derive(Args)]
-struct NoiseChildArgs {
-    /// Busy loops on each CPU.
-    #[arg(long)]
-    pub loops: usize,
-    /// The CPUs.
-    #[arg(long, value_delimiter = ',')]
-    pub cpus: Vec<usize>,
-    /// The process that this one ends with.
-    #[arg(long)]
-    pub parent: u32,
-}
-
-impl From<NoiseChildArgs> for noise::child::Child {
-    fn from(args: NoiseChildArgs) -> Self {
-        let NoiseChildArgs { loops, cpus, parent } = args;
-        Self { loops, cpus, parent }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -370,7 +249,8 @@ mod tests {
         for line in ["run true", "run -- true", "run --trap --stats -o a env -i true", "run --slots 8 --immutable x"] {
             let line = words(&format!("ufutex {line}"));
             let alone = run_alone(&line).expect("no mistake");
-            let Ok(Command::Run(whole)) = command(&mut Top::command(), line, "run") else { panic!("another command") };
+            let Ok(Verb::Run(whole)) = verb(&mut super::whole(), line, "run") else { panic!("another command") };
+            let whole = whole.check().expect("no mistake");
             assert_eq!((alone.settings, alone.output, alone.command), (whole.settings, whole.output, whole.command));
         }
         for line in

@@ -1,7 +1,7 @@
 //! The options of `ufutex report`.
 
-use super::values;
 use clap::Args;
+use lab_bench::values;
 use lab_report::page::Report;
 use std::path::PathBuf;
 

@@ -32,14 +32,14 @@ pub struct RunArgs {
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     output: Option<PathBuf>,
     /// Size policy of the table: load, threads, or a power of two [default: load]
-    #[arg(long, value_name = "POLICY", value_parser = policy, allow_negative_numbers = true)]
+    #[arg(long, value_name = "POLICY", value_parser = policy)]
     policy: Option<Policy>,
     /// Waiting threads may spin for up to US microseconds before they sleep; 200 without US
     #[arg(long, value_name = "US", num_args = 0..=1, require_equals = true, default_missing_value = "200",
         value_parser = spin)]
     spin: Option<Duration>,
     /// Initial size of the table, as by PR_FUTEX_HASH_SET_SLOTS: a power of two, or 0 for the global table
-    #[arg(long, value_name = "N", value_parser = slots, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = slots)]
     slots: Option<usize>,
     /// With --slots: the program cannot change the size by PR_FUTEX_HASH
     #[arg(long)]

@@ -1,12 +1,12 @@
 //! `ufutex sim`: its options and their checks.
 
-use super::values::{self, List};
 use clap::Args;
+use lab_bench::values::{self, List};
 use lab_sim::{Scheme, Settings, Workload};
 use lab_targets::{Layout, Policy};
 use std::io::Read;
 use strum::VariantArray;
-use ufutex_coherence::Topology;
+use ufutex_coherence::{CORES, Topology};
 
 /// Arguments of `ufutex sim`.
 #[derive(Args)]
@@ -18,35 +18,34 @@ pub struct SimArgs {
     #[arg(long, value_name = "NAME|FILE", default_value = "epyc-9d64", value_parser = topology)]
     topology: Topology,
     /// Virtual cores, a comma list [default: 1, 8, 64 and all of the machine]
-    #[arg(short = 't', long, visible_alias = "threads", value_name = "LIST", value_parser = cores,
-        allow_negative_numbers = true)]
+    #[arg(short = 't', long, visible_alias = "threads", value_name = "LIST", value_parser = values::numbers(1, CORES, "cores"))]
     cores: Option<List<usize>>,
     /// Schemes, a comma list: live, fixed, atomic, percpu, global [default: all; resize live,atomic,percpu]
-    #[arg(long, value_name = "LIST", value_parser = schemes)]
+    #[arg(long, value_name = "LIST", value_parser = values::some_of::<Scheme>())]
     schemes: Option<List<Scheme>>,
     /// Bucket layouts, a comma list: lean, packed, split
-    #[arg(long, value_name = "LIST", default_value = "lean", value_parser = layouts)]
+    #[arg(long, value_name = "LIST", default_value = "lean", value_parser = values::some_of::<Layout>())]
     layout: List<Layout>,
     /// Buckets, a comma list of powers of two; not for resize, which has --from and --to
-    #[arg(short, long, value_name = "LIST", value_parser = buckets, allow_negative_numbers = true)]
+    #[arg(short, long, value_name = "LIST", value_parser = buckets)]
     buckets: Option<List<usize>>,
     /// Size policy of the table: threads, load, or a power of two [default: load; with -b N, N]
-    #[arg(long, value_name = "POLICY", value_parser = values::policy, allow_negative_numbers = true)]
+    #[arg(long, value_name = "POLICY", value_parser = values::policy)]
     policy: Option<Policy>,
     /// Futexes (words) of each thread
-    #[arg(short, long, value_name = "N", default_value = "1024", value_parser = futexes, allow_negative_numbers = true)]
+    #[arg(short, long, value_name = "N", default_value = "1024", value_parser = values::number::<usize>(1, 1 << 16, "futexes a thread"))]
     futexes: usize,
     /// Waits compare the word before they lock the bucket
     #[arg(long)]
     early_return: bool,
     /// resize: slots before the resize
-    #[arg(long, value_name = "N", default_value = "16", value_parser = values::slots, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value = "16", value_parser = values::slots)]
     from: usize,
     /// resize: slots after the resize
-    #[arg(long, value_name = "N", default_value = "1024", value_parser = values::slots, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value = "1024", value_parser = values::slots)]
     to: usize,
     /// Seed of the random numbers
-    #[arg(long, value_name = "N", default_value = "1", value_parser = seed, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = seed)]
     seed: u64,
     /// No progress on stderr
     #[arg(short, long)]
@@ -168,31 +167,9 @@ fn description(file: &str) -> Result<String, std::io::Error> {
     if described.len() as u64 > MOST { Err(std::io::ErrorKind::FileTooLarge.into()) } else { Ok(described) }
 }
 
-/// `--cores`.
-pub fn cores(text: &str) -> Result<List<usize>, String> {
-    let most = ufutex_coherence::CORES;
-    let accepted = format!("1 to {most} cores, or a comma list of such numbers");
-    values::list(text, &accepted, |part| values::whole(part, 1, most))
-}
-
-fn futexes(text: &str) -> Result<usize, String> {
-    const MOST: usize = 1 << 16;
-    values::whole(text, 1, MOST).ok_or_else(|| format!("is not accepted; accepted: 1 to {MOST} futexes a thread"))
-}
-
 fn buckets(text: &str) -> Result<List<usize>, String> {
     let accepted = format!("a power of two from 2 to {}, or a comma list of such numbers", values::BUCKETS_MAX);
     values::list(text, &accepted, |part| values::slots(part).ok())
-}
-
-fn schemes(text: &str) -> Result<List<Scheme>, String> {
-    let accepted = "live, fixed, atomic, percpu, global, or a comma list of these";
-    values::list(text, accepted, |part| part.parse().ok())
-}
-
-fn layouts(text: &str) -> Result<List<Layout>, String> {
-    let accepted = "lean, packed, split, or a comma list of these";
-    values::list(text, accepted, |part| part.parse().ok())
 }
 
 /// `--seed`.

@@ -1,15 +1,15 @@
 //! `ufutex sim timers`, `sim schbench` and `sim validate`: the workloads of `sim` with their own options.
 
 use super::sim;
-use super::values::{self, List};
 use clap::Args;
+use lab_bench::values::{self, List};
 use lab_sim::published::Source;
 use lab_sim::timers::{Design, Test};
 use lab_sim::validate::hash::Scheme;
 use lab_sim::{schbench, timers, validate};
 use std::time::Duration;
 use strum::VariantArray;
-use ufutex_coherence::Topology;
+use ufutex_coherence::{CORES, Topology};
 
 /// Last exit statuses of all three.
 macro_rules! ends_with {
@@ -92,7 +92,7 @@ pub struct TimersArgs {
     topology: Topology,
     /// Virtual cores, a comma list; each core has one thread
     #[arg(short = 't', long, visible_alias = "threads", value_name = "LIST", default_value = "1,8,63",
-        value_parser = sim::cores, allow_negative_numbers = true)]
+        value_parser = values::numbers(1, CORES, "cores"))]
     cores: List<usize>,
     /// Designs, a comma list: ours, global-lock, precheck, scaled, radix [default: all]
     #[arg(long, visible_alias = "targets", value_name = "LIST", value_parser = values::one_of::<Design>(), value_delimiter = ',')]
@@ -101,7 +101,7 @@ pub struct TimersArgs {
     #[arg(long, value_name = "LIST", value_parser = values::one_of::<Test>(), value_delimiter = ',')]
     tests: Vec<Test>,
     /// Timers of each thread; create-delete: loops
-    #[arg(short = 'n', long, value_name = "N", default_value = "200", value_parser = timers, allow_negative_numbers = true)]
+    #[arg(short = 'n', long, value_name = "N", default_value = "200", value_parser = values::number::<usize>(1, 1_000_000, "timers a thread"))]
     timers: usize,
     /// Put each thread into its own process
     #[arg(short, long)]
@@ -110,7 +110,7 @@ pub struct TimersArgs {
     #[arg(long)]
     kernel: bool,
     /// Seed of the random numbers
-    #[arg(long, value_name = "N", default_value = "1", value_parser = sim::seed, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = sim::seed)]
     seed: u64,
     /// No progress on stderr
     #[arg(short, long)]
@@ -153,16 +153,16 @@ pub struct SchbenchArgs {
     #[arg(long, value_name = "LIST", value_parser = values::among(&SCHEMES), value_delimiter = ',')]
     schemes: Vec<Scheme>,
     /// Buckets, a power of two; 0 for the namespace's global table
-    #[arg(short, long, value_name = "N", default_value = "1024", value_parser = buckets, allow_negative_numbers = true)]
+    #[arg(short, long, value_name = "N", default_value = "1024", value_parser = buckets)]
     buckets: usize,
     /// Message threads
-    #[arg(short, long, value_name = "N", default_value = "4", value_parser = messages, allow_negative_numbers = true)]
+    #[arg(short, long, value_name = "N", default_value = "4", value_parser = values::number::<usize>(1, 64, "message threads"))]
     message_threads: usize,
     /// Workers of each message thread
-    #[arg(short = 't', long, value_name = "N", default_value = "256", value_parser = workers, allow_negative_numbers = true)]
+    #[arg(short = 't', long, value_name = "N", default_value = "256", value_parser = values::number::<usize>(1, 4096, "workers"))]
     threads: usize,
     /// Length of the run in virtual microseconds
-    #[arg(short, long, value_name = "US", default_value = "4000", value_parser = microseconds, allow_negative_numbers = true)]
+    #[arg(short, long, value_name = "US", default_value = "4000", value_parser = values::number::<u64>(1, 10_000_000, "microseconds"))]
     runtime: u64,
     /// Add to each futex call what the kernel's call costs outside its table
     #[arg(long)]
@@ -171,7 +171,7 @@ pub struct SchbenchArgs {
     #[arg(long, value_name = "US", default_value = "0", value_parser = super::run::spin)]
     spin: Duration,
     /// Seed of the random numbers
-    #[arg(long, value_name = "N", default_value = "1", value_parser = sim::seed, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = sim::seed)]
     seed: u64,
     /// No progress on stderr
     #[arg(long)]
@@ -251,25 +251,6 @@ fn on_machine(List(cores): List<usize>, topology: &Topology) -> Result<Vec<usize
     }
 }
 
-fn timers(text: &str) -> Result<usize, String> {
-    const MOST: usize = 1_000_000;
-    values::whole(text, 1, MOST).ok_or_else(|| format!("is not accepted; accepted: 1 to {MOST} timers a thread"))
-}
-
 fn buckets(text: &str) -> Result<usize, String> {
     if text == "0" { Ok(0) } else { values::slots(text) }
-}
-
-fn messages(text: &str) -> Result<usize, String> {
-    values::whole(text, 1, 64).ok_or_else(|| "is not accepted; accepted: 1 to 64 message threads".to_string())
-}
-
-fn workers(text: &str) -> Result<usize, String> {
-    values::whole(text, 1, 4096).ok_or_else(|| "is not accepted; accepted: 1 to 4096 workers".to_string())
-}
-
-fn microseconds(text: &str) -> Result<u64, String> {
-    const MOST: usize = 10_000_000;
-    let us = values::whole(text, 1, MOST);
-    us.map(|us| us as u64).ok_or_else(|| format!("is not accepted; accepted: 1 to {MOST} microseconds"))
 }

@@ -1,7 +1,8 @@
 //! `ufutex soak`: its options.
 
-use super::{sim, values};
+use super::sim;
 use clap::Args;
+use lab_bench::values;
 use lab_soak::{Soak, THREADS_MIN};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -12,19 +13,19 @@ const LONGEST_S: f64 = 7.0 * 24.0 * 3600.0;
 #[derive(Args)]
 pub struct SoakArgs {
     /// How long: seconds above 0, or a number with s, m or h behind it, up to 168h
-    #[arg(short, long, value_name = "TIME", default_value = "10m", value_parser = duration, allow_negative_numbers = true)]
+    #[arg(short, long, value_name = "TIME", default_value = "10m", value_parser = duration)]
     duration: f64,
     /// Threads that wait, wake, lock, poll futures and set timers: 16 to 16384
-    #[arg(short, long, value_name = "N", default_value = "64", value_parser = threads, allow_negative_numbers = true)]
+    #[arg(short, long, value_name = "N", default_value = "64", value_parser = values::number::<usize>(THREADS_MIN, values::THREADS_MAX, "threads"))]
     threads: usize,
     /// Futures that wait at a time: 1 to 1000000
-    #[arg(short, long, value_name = "N", default_value = "10000", value_parser = number, allow_negative_numbers = true)]
+    #[arg(short, long, value_name = "N", default_value = "10000", value_parser = values::number::<usize>(1, values::NUMBER_MAX, ""))]
     futures: usize,
     /// Timers at a time: 1 to 1000000
-    #[arg(long, value_name = "N", default_value = "10000", value_parser = number, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value = "10000", value_parser = values::number::<usize>(1, values::NUMBER_MAX, ""))]
     timers: usize,
     /// Seed of the random choices [default: from the clock; it is printed]
-    #[arg(long, value_name = "N", value_parser = sim::seed, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = sim::seed)]
     seed: Option<u64>,
     /// No progress on stderr
     #[arg(short, long)]
@@ -48,16 +49,6 @@ fn duration(text: &str) -> Result<f64, String> {
     values::time(text, LONGEST_S).ok_or_else(|| {
         "is not accepted; accepted: seconds above 0, or a time such as 90s, 10m or 1h, up to 168h".to_string()
     })
-}
-
-fn threads(text: &str) -> Result<usize, String> {
-    values::whole(text, THREADS_MIN, values::THREADS_MAX)
-        .ok_or_else(|| format!("is not accepted; accepted: {THREADS_MIN} to {} threads", values::THREADS_MAX))
-}
-
-fn number(text: &str) -> Result<usize, String> {
-    values::whole(text, 1, values::NUMBER_MAX)
-        .ok_or_else(|| format!("is not accepted; accepted: 1 to {}", values::NUMBER_MAX))
 }
 
 /// Text above the options in `ufutex soak --help`.

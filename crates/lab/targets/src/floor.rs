@@ -3,7 +3,7 @@
 //! Each operation finds a bucket by its word's address, locks it with one compare-and-swap, and unlocks it with one
 //! store. Waiting is not implemented.
 
-use super::{Futex, Waited};
+use super::{Futex, Target, Waited};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The lab's other targets have at least as many buckets.
@@ -38,9 +38,7 @@ impl Floor {
     }
 }
 
-impl Futex for Floor {
-    type Task = ();
-
+impl Target for Floor {
     #[inline(always)]
     fn wait(&self, word: &AtomicU32, _expected: u32) -> Waited {
         self.lock_and_unlock(word);
@@ -61,9 +59,13 @@ impl Futex for Floor {
         0
     }
 
-    fn task(&self) {}
-
     fn buckets(&self) -> Option<usize> {
         Some(self.0.len())
     }
+}
+
+impl Futex for Floor {
+    type Task = ();
+
+    fn task(&self) {}
 }

@@ -1,6 +1,6 @@
 //! The host's kernel: futex(2) by `syscall`, as in perf, and prctl(PR_FUTEX_HASH) for the size of its hash.
 
-use super::{Futex, Shape, Waited};
+use super::{Futex, Shape, Target, Waited};
 use crate::Policy;
 use lab_terminal::stderr;
 use std::io::Error;
@@ -60,9 +60,7 @@ impl Kernel {
     }
 }
 
-impl Futex for Kernel {
-    type Task = ();
-
+impl Target for Kernel {
     #[inline(always)]
     fn wait(&self, word: &AtomicU32, expected: u32) -> Waited {
         let operation = libc::FUTEX_WAIT | self.private_flag;
@@ -91,22 +89,6 @@ impl Futex for Kernel {
     #[inline(always)]
     fn cmp_requeue(&self, from: &AtomicU32, to: &AtomicU32, count: usize) -> usize {
         counted(self.call(libc::FUTEX_CMP_REQUEUE, from, 0, count, to.as_ptr()))
-    }
-
-    fn task(&self) {}
-
-    #[inline(always)]
-    fn lock_pi(&self, lock: &AtomicU32, (): &()) -> bool {
-        self.call(libc::FUTEX_LOCK_PI, lock, 0, 0, std::ptr::null()) == 0
-    }
-
-    #[inline(always)]
-    fn unlock_pi(&self, lock: &AtomicU32, (): &()) -> bool {
-        self.call(libc::FUTEX_UNLOCK_PI, lock, 0, 0, std::ptr::null()) == 0
-    }
-
-    fn wait_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32, (): &()) -> bool {
-        self.call(libc::FUTEX_WAIT_REQUEUE_PI, from, 0, 0, lock.as_ptr()) == 0
     }
 
     #[inline(always)]
@@ -141,6 +123,26 @@ impl Futex for Kernel {
         {
             stderr::say(format_args!("PR_FUTEX_HASH refused {slots} slots: {error}"));
         }
+    }
+}
+
+impl Futex for Kernel {
+    type Task = ();
+
+    fn task(&self) {}
+
+    #[inline(always)]
+    fn lock_pi(&self, lock: &AtomicU32, (): &()) -> bool {
+        self.call(libc::FUTEX_LOCK_PI, lock, 0, 0, std::ptr::null()) == 0
+    }
+
+    #[inline(always)]
+    fn unlock_pi(&self, lock: &AtomicU32, (): &()) -> bool {
+        self.call(libc::FUTEX_UNLOCK_PI, lock, 0, 0, std::ptr::null()) == 0
+    }
+
+    fn wait_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32, (): &()) -> bool {
+        self.call(libc::FUTEX_WAIT_REQUEUE_PI, from, 0, 0, lock.as_ptr()) == 0
     }
 }
 

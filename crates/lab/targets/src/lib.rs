@@ -23,16 +23,15 @@ use lab_measure::pool::Gate;
 use loops::{Hammered, PingPong, Tally, Timeline, WaitDiffers, WakeNoWaiter, Window};
 use requeue::{Move, Moved};
 use schbench::SharedState;
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
-use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
+use strum::{Display, EnumMessage, EnumString, IntoStaticStr, VariantArray};
 
 pub use kernel::has_private_hash as kernel_has_private_hash;
 
 /// A target's name on the command line and in the rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Name {
     /// The engine's default scheme, which resizes under load.
@@ -95,14 +94,8 @@ impl Name {
     }
 }
 
-impl fmt::Display for Name {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.text())
-    }
-}
-
 /// A bucket layout of our tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Display, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "lowercase")]
 pub enum Layout {
     /// 64 bytes.
@@ -111,12 +104,6 @@ pub enum Layout {
     Packed,
     /// 128 bytes, with the chain on its own cache line.
     Split,
-}
-
-impl fmt::Display for Layout {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.into())
-    }
 }
 
 /// How a wait ended.
@@ -131,10 +118,7 @@ pub enum Waited {
 }
 
 /// The operations of a target. Operations that only some targets have ([`Name::has_pi`]) fail on the others.
-pub trait Futex: Send + Sync + 'static {
-    /// A thread's handle as an owner of locks.
-    type Task: Send + Sync;
-
+pub trait Target: Send + Sync + 'static {
     /// Sleeps if the word has the expected value. The comparison is made under the bucket's lock.
     fn wait(&self, word: &AtomicU32, expected: u32) -> Waited;
 
@@ -146,24 +130,6 @@ pub trait Futex: Send + Sync + 'static {
 
     /// Requeues up to `count` waiters from `from` to `to` without waking any. `from` must hold 0.
     fn cmp_requeue(&self, from: &AtomicU32, to: &AtomicU32, count: usize) -> usize;
-
-    /// Makes the calling thread an owner of locks.
-    fn task(&self) -> Self::Task;
-
-    /// Locks. Returns whether that succeeded.
-    fn lock_pi(&self, _lock: &AtomicU32, _task: &Self::Task) -> bool {
-        false
-    }
-
-    /// Unlocks. Returns whether that succeeded.
-    fn unlock_pi(&self, _lock: &AtomicU32, _task: &Self::Task) -> bool {
-        false
-    }
-
-    /// Waits at `from`, which must hold 0, to be requeued to `lock`, and to own it. Returns whether the thread owns it.
-    fn wait_requeue_pi(&self, _from: &AtomicU32, _lock: &AtomicU32, _task: &Self::Task) -> bool {
-        false
-    }
 
     /// Requeues up to `count` such waiters to `lock`, which the caller owns.
     fn cmp_requeue_pi(&self, _from: &AtomicU32, _lock: &AtomicU32, _count: usize) -> usize {
@@ -209,6 +175,30 @@ pub trait Futex: Send + Sync + 'static {
     fn serve_tasks(&self, _shared: &SharedState, _executor: usize, _executors: usize) {}
 }
 
+/// A target's operations of threads as owners of locks.
+pub trait Futex: Target {
+    /// A thread's handle as an owner of locks.
+    type Task: Send + Sync;
+
+    /// Makes the calling thread an owner of locks.
+    fn task(&self) -> Self::Task;
+
+    /// Locks. Returns whether that succeeded.
+    fn lock_pi(&self, _lock: &AtomicU32, _task: &Self::Task) -> bool {
+        false
+    }
+
+    /// Unlocks. Returns whether that succeeded.
+    fn unlock_pi(&self, _lock: &AtomicU32, _task: &Self::Task) -> bool {
+        false
+    }
+
+    /// Waits at `from`, which must hold 0, to be requeued to `lock`, and to own it. Returns whether the thread owns it.
+    fn wait_requeue_pi(&self, _from: &AtomicU32, _lock: &AtomicU32, _task: &Self::Task) -> bool {
+        false
+    }
+}
+
 /// The operation that a worker repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
@@ -219,7 +209,7 @@ pub enum Operation {
 }
 
 /// A target behind dynamic dispatch. Each sample is one dynamic call. The loop inside is compiled for the target.
-pub trait Subject: Send + Sync {
+pub trait Subject: Target {
     /// Repeats an operation over the words until the gate is stopped.
     fn hammer(&self, operation: Operation, words: &Words, gate: &Gate) -> Tally;
     /// Repeats waits on words with another value, and times those that overlap the window of a resize to `slots`.
@@ -238,28 +228,6 @@ pub trait Subject: Send + Sync {
     fn requeue_to_free_lock(&self, it: Move<'_>) -> Moved;
     /// Waits to be requeued to a lock, and unlocks it when this thread owns it. Returns whether both succeeded.
     fn wait_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32) -> bool;
-    /// See [`Futex::wait`].
-    fn wait(&self, word: &AtomicU32, expected: u32) -> Waited;
-    /// See [`Futex::wake_many`].
-    fn wake_many(&self, word: &AtomicU32, count: usize) -> usize;
-    /// See [`Futex::wait_announced`].
-    fn wait_announced(&self, word: &AtomicU32, expected: u32, queued: &mut dyn FnMut()) -> Option<Waited>;
-    /// See [`Futex::wake`].
-    fn wake(&self, word: &AtomicU32) -> usize;
-    /// See [`Futex::buckets`].
-    fn buckets(&self) -> Option<usize>;
-    /// See [`Futex::set_slots`].
-    fn set_slots(&self, slots: usize, keep_trying: &mut dyn FnMut() -> bool) -> Result<bool, String>;
-    /// See [`Futex::set_immutable`].
-    fn set_immutable(&self) -> Result<(), String>;
-    /// See [`Futex::note_threads`].
-    fn note_threads(&self, threads: usize);
-    /// See [`Futex::make_ready`].
-    fn make_ready(&self);
-    /// See [`Futex::host`].
-    fn host(&self, crowd: &Crowd, channels: &Channels);
-    /// See [`Futex::serve_tasks`].
-    fn serve_tasks(&self, shared: &SharedState, executor: usize, executors: usize);
 }
 
 impl<F: Futex> Subject for F {
@@ -304,50 +272,6 @@ impl<F: Futex> Subject for F {
     fn wait_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32) -> bool {
         let task = self.task();
         Futex::wait_requeue_pi(self, from, lock, &task) && self.unlock_pi(lock, &task)
-    }
-
-    fn wait(&self, word: &AtomicU32, expected: u32) -> Waited {
-        Futex::wait(self, word, expected)
-    }
-
-    fn wake_many(&self, word: &AtomicU32, count: usize) -> usize {
-        Futex::wake_many(self, word, count)
-    }
-
-    fn wait_announced(&self, word: &AtomicU32, expected: u32, queued: &mut dyn FnMut()) -> Option<Waited> {
-        Futex::wait_announced(self, word, expected, queued)
-    }
-
-    fn wake(&self, word: &AtomicU32) -> usize {
-        Futex::wake(self, word)
-    }
-
-    fn buckets(&self) -> Option<usize> {
-        Futex::buckets(self)
-    }
-
-    fn set_slots(&self, slots: usize, keep_trying: &mut dyn FnMut() -> bool) -> Result<bool, String> {
-        Futex::set_slots(self, slots, keep_trying)
-    }
-
-    fn set_immutable(&self) -> Result<(), String> {
-        Futex::set_immutable(self)
-    }
-
-    fn note_threads(&self, threads: usize) {
-        Futex::note_threads(self, threads);
-    }
-
-    fn make_ready(&self) {
-        Futex::make_ready(self);
-    }
-
-    fn host(&self, crowd: &Crowd, channels: &Channels) {
-        Futex::host(self, crowd, channels);
-    }
-
-    fn serve_tasks(&self, shared: &SharedState, executor: usize, executors: usize) {
-        Futex::serve_tasks(self, shared, executor, executors);
     }
 }
 

@@ -1,6 +1,6 @@
 //! parking_lot_core: one table for the process. It grows with the threads that have parked, and never shrinks.
 
-use super::{Futex, Waited};
+use super::{Futex, Target, Waited};
 use parking_lot_core::{DEFAULT_PARK_TOKEN, DEFAULT_UNPARK_TOKEN, FilterOp, ParkResult, RequeueOp};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -25,9 +25,7 @@ fn park(word: &AtomicU32, expected: u32, before_sleep: impl FnOnce()) -> Waited 
     }
 }
 
-impl Futex for ParkingLot {
-    type Task = ();
-
+impl Target for ParkingLot {
     #[inline(always)]
     fn wait(&self, word: &AtomicU32, expected: u32) -> Waited {
         park(word, expected, || {})
@@ -63,8 +61,6 @@ impl Futex for ParkingLot {
         result.requeued_threads
     }
 
-    fn task(&self) {}
-
     fn wait_announced(&self, word: &AtomicU32, expected: u32, queued: &mut dyn FnMut()) -> Option<Waited> {
         Some(park(word, expected, queued))
     }
@@ -72,4 +68,10 @@ impl Futex for ParkingLot {
     fn buckets(&self) -> Option<usize> {
         None
     }
+}
+
+impl Futex for ParkingLot {
+    type Task = ();
+
+    fn task(&self) {}
 }

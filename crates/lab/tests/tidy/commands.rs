@@ -111,13 +111,18 @@ impl<'a> Command<'a> {
         if !subcommands(files, "crates/lab/src/cli/mod.rs", "Verb").any(|name| name == verb) {
             return Some(format!("no subcommand {verb}"));
         }
-        let workloads: &[_] = match verb {
-            "bench" => &[("crates/lab/src/cli/bench/mod.rs", "Workload")],
-            "sim" => &[("crates/lab/src/cli/mod.rs", "OwnSim"), ("crates/lab/sim/src/settings.rs", "Workload")],
+        let workload = words.next().filter(|word| !word.starts_with('-'))?;
+        let is_there = match verb {
+            "bench" => {
+                let name = format!("    const NAME: &'static str = \"{workload}\";");
+                let below = |file: &&File| file.path.starts_with("crates/lab/bench/src/");
+                files.iter().filter(below).any(|file| file.text.lines().any(|line| line == name))
+            }
+            "sim" => [("crates/lab/src/cli/mod.rs", "OwnSim"), ("crates/lab/sim/src/settings.rs", "Workload")]
+                .iter()
+                .any(|(path, kind)| subcommands(files, path, kind).any(|name| name == workload)),
             _ => return None,
         };
-        let workload = words.next().filter(|word| !word.starts_with('-'))?;
-        let is_there = workloads.iter().any(|(path, kind)| subcommands(files, path, kind).any(|name| name == workload));
         (!is_there).then(|| format!("no subcommand {verb} {workload}"))
     }
 
@@ -210,7 +215,10 @@ mod tests {
             ("crates/it/tests/two/main.rs", ""),
             ("crates/it/src/deep/seat.rs", "mod tests {\n    #[test]\n    #[cfg(unix)]\n    fn sleeps() {}\n}\n"),
             ("crates/lab/src/cli/mod.rs", verbs),
-            ("crates/lab/src/cli/bench/mod.rs", "enum Workload {\n    #[command]\n    PingPong(A),\n}\n"),
+            (
+                "crates/lab/bench/src/it.rs",
+                "impl Workload for It {\n    const NAME: &'static str = \"ping-pong\";\n}\n",
+            ),
         ];
         let files = files.map(|(path, text)| File { path: path.to_string(), text: text.to_string() });
         let manifest = "[package]\nname = \"it\"\n\n[[test]]\nname = \"far\"\npath = \"../far.rs\"\n";

@@ -2,14 +2,13 @@
 
 use super::channels::Channels;
 use std::cell::Cell;
-use std::fmt;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
+use strum::{Display, EnumMessage, EnumString, IntoStaticStr, VariantArray};
 use ufutex::timer::{Callback, Expired, Expiry, Notify, Setting, TimerClock, TimerOptions, Timers};
 use ufutex::{
     At, Compare, Domain, DomainOptions, Error, Modify, ObjectId, SystemConfig, Target, Task, Timeout, WaitOptions,
@@ -17,7 +16,7 @@ use ufutex::{
 };
 
 /// An attack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Attack {
     /// lock_pi at the end of a chain of lock owners, given up and repeated
@@ -50,12 +49,6 @@ pub enum Attack {
     WaiterLimit,
     /// Waits that spin as long as they can, in one new domain after another
     Spins,
-}
-
-impl fmt::Display for Attack {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str((*self).into())
-    }
 }
 
 /// Number of the first attacker's shared object. Greater than the neighbour's.

@@ -6,7 +6,6 @@
 
 use anyhow::{Result, ensure};
 use lab_measure::machine;
-use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::hint::spin_loop;
 use std::io::Error;
@@ -14,10 +13,10 @@ use std::ptr::null;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
+use strum::{Display, EnumMessage, EnumString, IntoStaticStr, VariantArray};
 
 /// How much CPU time the attackers get.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Cpu {
     /// All of their CPUs
@@ -28,12 +27,6 @@ pub enum Cpu {
     Idle,
     /// None after the first moment of a sample
     Stopped,
-}
-
-impl fmt::Display for Cpu {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str((*self).into())
-    }
 }
 
 /// How long rationed threads run, and how long they are stopped then.

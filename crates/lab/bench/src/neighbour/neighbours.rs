@@ -3,7 +3,6 @@
 use super::guest;
 use anyhow::{Context as _, Result, bail, ensure};
 use hdrhistogram::Histogram;
-use std::fmt;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -11,7 +10,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
-use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
+use strum::{Display, EnumMessage, EnumString, IntoStaticStr, VariantArray};
 use ufutex::timer::{Expiries, Expiry, TimerClock, TimerOptions, Timers};
 use ufutex::{At, Domain, Error, ObjectId, System, Target, Timeout, WaitOptions, Waiter};
 
@@ -29,7 +28,7 @@ const TIDS: [u32; 2] = [1, 2];
 const LONGEST: u64 = 1 << 40;
 
 /// An operation of the neighbour.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Operation {
     /// Wait and wake on a private word
@@ -44,12 +43,6 @@ pub enum Operation {
     Timer,
     /// Poll and drop a future of the attacker, as an executor does that serves both guests
     Executor,
-}
-
-impl fmt::Display for Operation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str((*self).into())
-    }
 }
 
 /// Results of one sample.

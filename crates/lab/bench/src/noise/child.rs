@@ -1,7 +1,9 @@
 //! The process that keeps all CPUs busy.
 
 use super::READY;
+use crate::children;
 use anyhow::{Context, Result};
+use clap::Args;
 use lab_measure::{interrupt, machine};
 use lab_terminal::stdout;
 use std::hint::black_box;
@@ -13,20 +15,23 @@ use std::thread::Builder;
 const STACK_BYTES: usize = 64 * 1024;
 
 /// Parameters of the process.
-#[derive(Clone)]
+#[derive(Clone, Args)]
 pub struct Child {
     /// Busy loops on each CPU.
-    pub loops: usize,
+    #[arg(long)]
+    loops: usize,
     /// The CPUs.
-    pub cpus: Vec<usize>,
+    #[arg(long, value_delimiter = ',')]
+    cpus: Vec<usize>,
     /// The process that this one ends with.
-    pub parent: u32,
+    #[arg(long)]
+    parent: u32,
 }
 
 /// The command that runs this process.
 pub fn command(loops: usize, cpus: &[usize]) -> Result<Command> {
     let cpus: Vec<_> = cpus.iter().map(ToString::to_string).collect();
-    let mut command = Command::new(std::env::current_exe().context("cannot find this program's own file")?);
+    let mut command = children::command()?;
     command.args(["noise-child", "--loops", &loops.to_string(), "--cpus", &cpus.join(",")]);
     command.args(["--parent", &std::process::id().to_string()]);
     Ok(command)

@@ -1,7 +1,7 @@
 //! The main thread during a run: it counts requests once a second, and ends the run.
 
+use super::Schbench;
 use super::load::{Busy, next_rate, scheduling_delay_us};
-use crate::schbench::Course;
 use lab_measure::interrupt;
 use lab_targets::schbench::{Latencies, SharedState, Worker};
 use std::sync::atomic::Ordering;
@@ -41,29 +41,29 @@ impl Findings {
 }
 
 /// Watches a run until it ends, and calls `interval` at each interval.
-pub fn watch(shared: &SharedState, course: &Course, mut interval: impl FnMut(&Findings)) -> Findings {
-    let start = Instant::now();
+pub fn watch(shared: &SharedState, asked: &Schbench, mut interval: impl FnMut(&Findings)) -> Findings {
+    let (start, runtime) = (Instant::now(), Duration::from_secs_f64(asked.runtime_s()));
     let mut watch =
-        Watch { shared, course, start, first: done(shared), rates: Latencies::default(), busy: Busy::default() };
+        Watch { shared, asked, start, first: done(shared), rates: Latencies::default(), busy: Busy::default() };
     let (mut tick, mut last_done) = (start, watch.first);
-    let (mut told, mut zeroed, mut warm) = (start, start, course.warm_up.is_zero());
-    let mut goal_met = course.busy_percent.is_none();
-    while start.elapsed() < course.runtime && !interrupt::requested() {
-        interrupt::sleep(TICK.min(course.runtime.saturating_sub(start.elapsed())));
+    let (mut told, mut zeroed, mut warm) = (start, start, asked.warmuptime.is_zero());
+    let mut goal_met = asked.auto_rps.is_none();
+    while start.elapsed() < runtime && !interrupt::requested() {
+        interrupt::sleep(TICK.min(runtime.saturating_sub(start.elapsed())));
         let (now, done) = (Instant::now(), done(shared));
         let passed = now - tick;
         if goal_met && (passed >= TICK_MIN || watch.rates.count() == 0) {
             watch.rates.record(((done - last_done) as f64 / passed.as_secs_f64()) as u64);
         }
         (tick, last_done) = (now, done);
-        if !warm && now - start >= course.warm_up {
+        if !warm && now - start >= asked.warmuptime {
             (warm, zeroed) = (true, now);
             watch.forget();
-        } else if now - told >= course.interval && start.elapsed() < course.runtime {
+        } else if now - told >= asked.intervaltime && start.elapsed() < runtime {
             told = now;
             interval(&watch.findings());
         }
-        if course.zero.is_some_and(|zero| now - zeroed > zero) {
+        if asked.zerotime.is_some_and(|zero| now - zeroed > zero) {
             zeroed = now;
             watch.forget();
         }
@@ -77,7 +77,7 @@ pub fn watch(shared: &SharedState, course: &Course, mut interval: impl FnMut(&Fi
 
 struct Watch<'a> {
     shared: &'a SharedState,
-    course: &'a Course,
+    asked: &'a Schbench,
     start: Instant,
     /// Requests that were completed before the watch began.
     first: u64,
@@ -112,7 +112,7 @@ impl Watch<'_> {
 
     /// With `-A`: adjusts the rate. Returns whether the goal is nearly met.
     fn adjust_rate(&mut self) -> bool {
-        let (Some(goal), Some(busy)) = (self.course.busy_percent, self.busy.percent()) else { return false };
+        let (Some(goal), Some(busy)) = (self.asked.auto_rps, self.busy.percent()) else { return false };
         let (rate, met) = next_rate(self.shared.rate_each.load(Ordering::Relaxed), busy, goal);
         self.shared.rate_each.store(rate, Ordering::Relaxed);
         met

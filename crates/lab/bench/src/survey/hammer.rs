@@ -1,9 +1,11 @@
 //! Hammers any mix of targets, layouts, sizes and threads in turn, for the ratios of the report.
 
 use super::Effort;
-use crate::hammer::{Hammer, Row, section, times_and_rate};
+use crate::flags::Words;
+use crate::hammer::{Row, section};
 use crate::workers::{Sample, Workers};
-use crate::{Head, Lab, Ratios};
+use crate::workload::plain;
+use crate::{Head, Lab};
 use anyhow::Result;
 use lab_measure::sample::Pace;
 use lab_measure::stats::Spread;
@@ -55,7 +57,7 @@ pub fn run(
     usual_s: f64,
 ) -> Result<(Vec<Measured>, Vec<String>)> {
     let most = specs.iter().map(|spec| spec.threads).max().unwrap_or(1);
-    let workers = Workers::new(lab, &Hammer::default(), most)?;
+    let workers = Workers::new(lab, &plain::<Words>(), most)?;
     let subjects = specs.iter().map(|spec| subject(&workers, spec)).collect::<Result<Vec<_>>>()?;
     let rounds = effort.is_quick().then_some(1);
     let pace = Pace::new(Duration::from_secs_f64(effort.seconds(usual_s)), true, rounds, specs.len());
@@ -85,10 +87,9 @@ fn subject(workers: &Workers, spec: &Spec) -> Result<Arc<dyn Subject>> {
 
 fn row(lab: &Lab<'_>, spec: &Spec, subject: &dyn Subject, samples: &[Sample]) -> Row {
     subject.make_ready();
-    let words = Hammer::default();
-    let (times, rate) = times_and_rate(samples);
+    let words: Words = plain();
     let head = Head {
-        futexes: words.futexes,
+        futexes: words.number.futexes,
         buckets: subject.buckets(),
         policy: spec.name.is_ours().then(|| spec.policy.to_string()),
         layout: spec.name.is_ours().then(|| spec.layout.to_string()),
@@ -96,12 +97,6 @@ fn row(lab: &Lab<'_>, spec: &Spec, subject: &dyn Subject, samples: &[Sample]) ->
         repeat: samples.len(),
         ..Head::new(lab, section(spec.operation), spec.name, spec.threads)
     };
-    Row {
-        head,
-        early_return: (spec.operation == Operation::WaitDiffers).then_some(false),
-        stride: words.stride_bytes,
-        ns_per_op: times,
-        ops_per_sec: rate,
-        ratios: Ratios::default(),
-    }
+    let early_return = (spec.operation == Operation::WaitDiffers).then_some(false);
+    Row { early_return, ..Row::of_samples(head, &words, samples) }
 }

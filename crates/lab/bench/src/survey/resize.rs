@@ -1,8 +1,8 @@
 //! Throughput over time: before, during and after a resize under hammering threads.
 
 use super::Effort;
-use crate::hammer::Hammer;
 use crate::resize::GIVE_UP;
+use crate::workload::plain;
 use crate::{Lab, workers};
 use anyhow::{Result, anyhow};
 use lab_measure::clock;
@@ -104,7 +104,7 @@ pub fn run(lab: &Lab<'_>, effort: Effort) -> Result<Vec<Resized>> {
     let threads = threads(lab.cpus.len());
     let mut names = vec![Name::Live, Name::Atomic, Name::PerCpu];
     names.extend(lab_targets::kernel_has_private_hash().then_some(Name::Kernel));
-    let (pool, words) = (Pool::new(threads, &lab.cpus)?, workers::words(&Hammer::default(), threads));
+    let (pool, words) = (Pool::new(threads, &lab.cpus)?, workers::words(&plain(), threads));
     let rounds = if effort.is_quick() { 1 } else { ROUNDS };
     let progress = lab.progress("resize: throughput over time", rounds);
     let rounds = Rounds { count: rounds, warm_up: !effort.is_quick(), limit: None };

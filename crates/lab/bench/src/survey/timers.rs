@@ -1,7 +1,9 @@
 //! POSIX timers: the tests of [timer-hash], at the sizes that take seconds and not minutes.
 
 use super::Effort;
-use crate::timers::{self, Row, Timers};
+use crate::timers::{Row, Timers};
+use crate::values::List;
+use crate::workload::{Workload, plain};
 use crate::{Lab, Settings};
 use anyhow::Result;
 use lab_targets::timers::{Name, Test};
@@ -55,12 +57,12 @@ impl Part {
 
     fn asked(&self) -> Timers {
         Timers {
-            targets: self.targets.to_vec(),
-            tests: vec![self.test],
-            number: Some(self.timers.to_vec()),
-            threads: Some(self.threads.to_vec()),
-            processes: None,
+            targets: Some(List(self.targets.to_vec())),
+            tests: Some(List(vec![self.test])),
+            number: Some(List(self.timers.to_vec())),
+            threads: Some(List(self.threads.to_vec())),
             sparse: self.sparse,
+            ..plain()
         }
     }
 }
@@ -79,7 +81,7 @@ pub fn run(silent: bool, effort: Effort) -> Result<Found> {
     let mut found = Found { rows: Vec::new(), notes: Vec::new() };
     for part in parts {
         let settings = part.settings(silent, effort);
-        found.rows.extend(timers::run(&mut Lab::new(&settings), &part.asked(), &mut found.notes)?);
+        found.rows.extend(part.asked().run(&mut Lab::new(&settings), &mut found.notes)?);
     }
     found.notes.sort();
     found.notes.dedup();

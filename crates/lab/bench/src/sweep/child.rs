@@ -3,6 +3,7 @@
 use crate::children;
 use crate::workers::Sample;
 use anyhow::Result;
+use clap::Args;
 use lab_measure::clock;
 use lab_measure::pool::{Gate, Pool};
 use lab_targets::Policy;
@@ -13,20 +14,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Parameters of one child process.
-#[derive(Clone)]
+#[derive(Clone, Args)]
 pub struct Child {
     /// Number of threads of this process.
-    pub threads: usize,
+    #[arg(long)]
+    threads: usize,
     /// Number of words of each thread.
-    pub futexes: usize,
+    #[arg(long)]
+    futexes: usize,
     /// Distance between two words, in bytes.
-    pub stride: usize,
+    #[arg(long)]
+    stride: usize,
     /// Slots of the process's table. 0 means the global table.
-    pub slots: usize,
+    #[arg(long)]
+    slots: usize,
     /// CPUs of the threads, in turn.
-    pub cpus: Vec<usize>,
+    #[arg(long, value_delimiter = ',')]
+    cpus: Vec<usize>,
     /// Length of the sample.
-    pub microseconds: u64,
+    #[arg(long)]
+    microseconds: u64,
 }
 
 /// The child's results.

@@ -7,17 +7,18 @@
 pub mod child;
 mod places;
 
-use crate::hammer::{Hammer, times_and_rate};
-use crate::workers::{self, Sample};
-use crate::{Head, Lab, Ratios, children, rows_of};
+use crate::hammer::Row;
+use crate::hash::Hash;
+use crate::settings::Buckets;
+use crate::workers::{self, Disturbances, Sample};
+use crate::{Head, Lab, Ratios, children};
 use anyhow::{Result, ensure};
 use child::Report;
 use lab_measure::pool::{Gate, Pool};
-use lab_measure::stats::Spread;
 use lab_targets::Policy;
 use lab_targets::{Name, Operation, Shape, Subject, Words};
+use lab_terminal::table;
 use places::Places;
-use serde::Serialize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,43 +28,6 @@ const ONE: [usize; 8] = [0, 4, 8, 16, 32, 64, 128, 256];
 /// Slots in the second table.
 const SEVERAL: [usize; 11] = [0, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048];
 const BUDGET_S: f64 = 30.0;
-
-/// Settings of `hash --sweep`.
-#[derive(Clone, Debug)]
-pub struct Sweep {
-    /// Threads and words.
-    pub hammer: Hammer,
-    /// `-b`. Empty means the slots of [private-hash].
-    pub slots: Vec<usize>,
-    /// `-p`, if given.
-    pub processes: Option<usize>,
-}
-
-/// One row of the results: a cell of one of the two tables.
-#[derive(Clone, Debug, Serialize)]
-pub struct Row {
-    /// Target, threads and setup.
-    #[serde(flatten)]
-    pub head: Head,
-    /// Always `sweep`.
-    pub section: &'static str,
-    /// Requested slots. 0 means the global table.
-    pub slots: usize,
-    /// Second table only: number of processes, each with `head.threads` threads on its own CPUs.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub processes: Option<usize>,
-    /// Always false.
-    pub early_return: bool,
-    /// Distance between two words, in bytes.
-    pub stride: usize,
-    /// Time of one operation, as a thread sees it.
-    pub ns_per_op: Spread,
-    /// Rate of all threads together; median over the rounds.
-    pub ops_per_sec: f64,
-    /// This row's time divided by the kernel's, round by round.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ratio_kernel: Option<f64>,
-}
 
 /// One of the two tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,45 +64,44 @@ impl Cell {
 }
 
 /// What all cells use.
-struct Field {
+struct Field<'a> {
     pool: Pool,
     words: Arc<Vec<Words>>,
-    hammer: Hammer,
+    asked: &'a Hash,
     places: Places,
 }
 
 /// Measures both tables of all targets, one sample of each cell in a round.
-pub fn run(lab: &mut Lab<'_>, asked: &Sweep, notes: &mut Vec<String>) -> Result<Vec<Row>> {
-    let places = Places::new(&lab.cpus, asked.processes, notes);
+pub fn run(lab: &mut Lab<'_>, asked: &Hash, notes: &mut Vec<String>) -> Result<Vec<Row>> {
+    let places = Places::new(&lab.cpus, asked.processes.as_ref().map(|processes| processes[0]), notes);
     let cells = line_up(lab, asked, &places, notes)?;
     let most = cells.iter().map(|cell| cell.threads * cell.processes()).max().unwrap_or(1);
-    let words = workers::words(&asked.hammer, most);
-    let field = Field { pool: Pool::new(most, &lab.cpus)?, words, hammer: asked.hammer.clone(), places };
+    let words = workers::words(&asked.words, most);
+    let field = Field { pool: Pool::new(most, &lab.cpus)?, words, asked, places };
     let turns = |cell: &Cell| (cell.threads * cell.processes()).div_ceil(lab.cpus.len());
-    let all_turns = cells.iter().map(turns).sum();
-    let pace = lab.pace(BUDGET_S, all_turns);
-    let stage = format!("hash, sweep: {} cells, {} rounds", cells.len(), pace.rounds.count);
-    let progress = lab.progress(&stage, pace.rounds.count);
-    let samples =
-        lab.rounds(pace.rounds, cells.len(), &progress, |number| once(lab, &field, &cells[number], pace.sample))?;
-    drop(progress);
-    for (cell, samples) in cells.iter().zip(&samples) {
-        let times = samples.iter().map(|sample| sample.ns_per_op).collect();
-        lab.series.put((&cell.section(), cell.name.text(), cell.threads), times);
-    }
-    Ok(rows_of(&cells, &samples, |cell, samples| row(lab, asked, cell, samples)))
+    let pace = lab.pace(BUDGET_S, cells.iter().map(turns).sum());
+    lab.measure(
+        &format!("hash, sweep: {} cells", cells.len()),
+        pace.rounds,
+        &cells,
+        |lab, cell| once(lab, &field, cell, pace.sample),
+        (|cell| (cell.section().into(), cell.name.text().into(), cell.threads), |sample: &Sample| sample.ns_per_op),
+        |lab, cell, samples| row(lab, asked, cell, samples),
+    )
 }
 
-fn line_up(lab: &Lab<'_>, asked: &Sweep, places: &Places, notes: &mut Vec<String>) -> Result<Vec<Cell>> {
-    let threads = asked.hammer.threads.clone().unwrap_or_else(|| THREADS.to_vec());
+fn line_up(lab: &Lab<'_>, asked: &Hash, places: &Places, notes: &mut Vec<String>) -> Result<Vec<Cell>> {
+    let threads = asked.threads.as_ref().map_or(&THREADS[..], |threads| threads);
     let most = threads.iter().copied().max().unwrap_or(1);
+    let exact = |size: &Buckets| if let Buckets::Exactly(slots) = size { Some(*slots) } else { None };
+    let slots: Vec<usize> = asked.perfs.tables.sizes().iter().filter_map(exact).collect();
     let mut cells = Vec::new();
     for name in lab.sleeping_targets() {
         match name {
             Name::Global => notes.push("global left out: it is column G of the other targets".to_string()),
             Name::ParkingLot => notes.push("parking_lot left out: the size of its one table cannot be set".to_string()),
             _ => {
-                let chosen = |all: &[usize]| if asked.slots.is_empty() { all.to_vec() } else { asked.slots.clone() };
+                let chosen = |all: &[usize]| if slots.is_empty() { all.to_vec() } else { slots.clone() };
                 for threads in threads.iter().copied() {
                     cells.extend(row_of_cells(lab, name, Table::ByThreads, threads, &chosen(&ONE))?);
                 }
@@ -169,23 +132,16 @@ fn row_of_cells(lab: &Lab<'_>, name: Name, table: Table, threads: usize, sizes: 
 }
 
 /// One sample. It is taken again if each thread had a CPU to itself and one of them was disturbed.
-fn once(lab: &Lab<'_>, field: &Field, cell: &Cell, length: Duration) -> Result<Sample> {
+fn once(lab: &Lab<'_>, field: &Field<'_>, cell: &Cell, length: Duration) -> Result<Sample> {
     let cpus = field.places.of(cell.table, cell.threads);
     if cell.name == Name::Kernel {
         return in_children(field, cell, &cpus, length);
     }
     let has_cpus = cell.threads * cell.processes() <= lab.own_cpus();
-    let mut tallies = Vec::new();
-    for _ in 0..workers::TRIES {
-        tallies = hammer(field, cell, &cpus, length)?;
-        if !has_cpus || !workers::is_disturbed(&tallies) {
-            break;
-        }
-    }
-    Ok(Sample::of(&tallies))
+    Disturbances::default().sample(has_cpus, || hammer(field, cell, &cpus, length))
 }
 
-fn hammer(field: &Field, cell: &Cell, cpus: &[usize], length: Duration) -> Result<Vec<lab_targets::loops::Tally>> {
+fn hammer(field: &Field<'_>, cell: &Cell, cpus: &[usize], length: Duration) -> Result<Vec<lab_targets::loops::Tally>> {
     let (all, each) = (cell.threads * cell.processes(), cell.threads);
     let gate = Gate::new(all);
     let job = {
@@ -198,13 +154,13 @@ fn hammer(field: &Field, cell: &Cell, cpus: &[usize], length: Duration) -> Resul
     Ok(tallies)
 }
 
-fn in_children(field: &Field, cell: &Cell, cpus: &[usize], length: Duration) -> Result<Sample> {
+fn in_children(field: &Field<'_>, cell: &Cell, cpus: &[usize], length: Duration) -> Result<Sample> {
     let arguments = |number: usize| {
         let mine: Vec<_> = cpus[number * cell.threads..][..cell.threads].iter().map(ToString::to_string).collect();
         let numbers = [
             ("--threads", cell.threads),
-            ("--futexes", field.hammer.futexes),
-            ("--stride", field.hammer.stride_bytes),
+            ("--futexes", field.asked.words.number.futexes),
+            ("--stride", field.asked.words.stride),
             ("--slots", cell.slots),
             ("--microseconds", length.as_micros() as usize),
         ];
@@ -217,28 +173,130 @@ fn in_children(field: &Field, cell: &Cell, cpus: &[usize], length: Duration) -> 
     Ok(Report::together(&reports))
 }
 
-fn row(lab: &Lab<'_>, asked: &Sweep, cell: &Cell, samples: &[Sample]) -> Row {
-    let (times, rate) = times_and_rate(samples);
+fn row(lab: &Lab<'_>, asked: &Hash, cell: &Cell, samples: &[Sample]) -> Row {
     let buckets = match cell.subjects.first() {
         Some(subject) => subject.buckets(),
         None => Some(cell.slots).filter(|slots| *slots > 0),
     };
     let head = Head {
-        futexes: asked.hammer.futexes,
+        futexes: asked.words.number.futexes,
         buckets,
         policy: cell.name.is_ours().then(|| if cell.slots == 0 { "global".into() } else { cell.slots.to_string() }),
         repeat: samples.len(),
         ..Head::new(lab, "hash", cell.name, cell.threads)
     };
     Row {
-        head: head.on_cpus(lab, cell.threads * cell.processes()),
-        section: "sweep",
-        slots: cell.slots,
+        section: Some("sweep"),
+        slots: Some(cell.slots),
         processes: matches!(cell.table, Table::ByProcesses(_)).then(|| cell.processes()),
-        early_return: false,
-        stride: asked.hammer.stride_bytes,
-        ns_per_op: times,
-        ops_per_sec: rate,
-        ratio_kernel: Ratios::of(&lab.series, &cell.section(), cell.name.text(), cell.threads).kernel,
+        early_return: Some(false),
+        ratios: Ratios::of(&lab.series, &cell.section(), cell.name.text(), cell.threads),
+        ..Row::of_samples(head.on_cpus(lab, cell.threads * cell.processes()), &asked.words, samples)
+    }
+}
+
+/// The tables of all targets, one target after another.
+pub fn text(rows: &[Row]) -> String {
+    let mut targets: Vec<&str> = rows.iter().map(|row| row.head.target).collect();
+    targets.dedup();
+    let of = |target: &&str| tables(target, &rows.iter().filter(|row| row.head.target == *target).collect::<Vec<_>>());
+    targets.iter().map(of).collect::<String>()
+}
+
+fn tables(target: &str, rows: &[&Row]) -> String {
+    let (several, one): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.processes.is_some());
+    let mut text = format!("\n### {target}: operations a second and thread, one process\n{}\n", grid(&one, "threads"));
+    if let Some(Row { processes: Some(processes), head: Head { threads, futexes, .. }, .. }) = several.first() {
+        text += &format!(
+            "\n### {target}: {processes} processes, each with {threads} threads of {futexes} futexes on CPUs of its own\n{}\n",
+            grid(&several, "threads each")
+        );
+        text += &sentence(target, &several);
+    }
+    text
+}
+
+/// A line for each number of threads, a column for each size. The second table has a line of ratios to the global
+/// table.
+fn grid(rows: &[&Row], first: &str) -> String {
+    let slots = distinct(rows.iter().filter_map(|row| row.slots));
+    let global = rows.iter().find(|row| row.slots == Some(0)).and_then(|row| row.head.buckets);
+    let name = |slots: &usize| match (slots, global) {
+        (0, Some(buckets)) => format!("G {buckets}"),
+        (0, None) => "G".to_string(),
+        (slots, _) => format!("P {slots}"),
+    };
+    let header: Vec<String> = [first.to_string()].into_iter().chain(slots.iter().map(name)).collect();
+    let mut grid = table::new(&header.iter().map(String::as_str).collect::<Vec<_>>());
+    for threads in distinct(rows.iter().map(|row| row.head.threads)) {
+        let cell = |slots: &usize| {
+            let row = rows.iter().find(|row| row.head.threads == threads && row.slots == Some(*slots));
+            row.map(|row| rate(row)).map_or_else(table::dash, |rate| format!("{rate:.0}"))
+        };
+        let cells = [threads.to_string()].into_iter().chain(slots.iter().map(cell)).collect();
+        grid.add_row(table::align(cells, 0));
+    }
+    table::finish(grid)
+}
+
+/// Operations per second of one thread.
+fn rate(row: &Row) -> f64 {
+    1e9 / row.ns_per_op.median
+}
+
+fn sentence(target: &str, rows: &[&Row]) -> String {
+    let global = rows.iter().find(|row| row.slots == Some(0)).map(|row| rate(row));
+    let best = rows.iter().filter(|row| row.slots != Some(0)).map(|row| (rate(row), row.slots.unwrap_or(0)));
+    match (global, best.max_by(|a, b| a.0.total_cmp(&b.0))) {
+        (Some(global), Some((rate, slots))) => {
+            format!(
+                "A table of {slots} buckets for each process makes {:.2} of the global one's rate on {target}.\n",
+                rate / global
+            )
+        }
+        _ => String::new(),
+    }
+}
+
+fn distinct(values: impl Iterator<Item = usize>) -> Vec<usize> {
+    let mut values: Vec<usize> = values.collect();
+    values.sort_unstable();
+    values.dedup();
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Settings;
+    use lab_measure::stats::Spread;
+
+    #[test]
+    fn each_cell_has_the_rate_of_one_thread_with_its_threads_and_slots() {
+        let settings = Settings::default();
+        let lab = Lab::new(&settings);
+        let row = |threads: usize, slots: usize, ns: f64| {
+            let buckets = Some(if slots == 0 { 1024 } else { slots });
+            let head = Head { buckets, ..Head::new(&lab, "hash", Name::Live, threads) };
+            Row { slots: Some(slots), ..Row::new(head, Spread::of(&[ns])) }
+        };
+        let mut rows = vec![row(1, 0, 10.0), row(1, 4, 20.0), row(2, 0, 40.0), row(2, 4, 50.0)];
+        rows.extend(
+            [(0, 100.0), (4, 50.0), (8, 80.0)].map(|(slots, ns)| Row { processes: Some(3), ..row(2, slots, ns) }),
+        );
+        let text = tables("live", &rows.iter().collect::<Vec<_>>());
+        let cells =
+            |line: &str| line.trim_matches('|').split('|').map(|cell| cell.trim().to_string()).collect::<Vec<_>>();
+        let lines: Vec<_> = text.lines().filter(|line| line.starts_with('|')).map(cells).collect();
+        assert_eq!(lines[0], ["threads", "G 1024", "P 4"], "{text}");
+        assert_eq!(lines[2], ["1", "100000000", "50000000"], "{text}");
+        assert_eq!(lines[3], ["2", "25000000", "20000000"], "{text}");
+        assert_eq!(lines[4], ["threads each", "G 1024", "P 4", "P 8"], "{text}");
+        assert_eq!(lines[6], ["2", "10000000", "20000000", "12500000"], "{text}");
+        assert!(text.contains("live: 3 processes, each with 2 threads of"), "{text}");
+        assert!(
+            text.contains("A table of 4 buckets for each process makes 2.00 of the global one's rate on live."),
+            "{text}"
+        );
     }
 }

@@ -4,6 +4,7 @@ use super::Timers;
 use crate::Lab;
 use lab_targets::timers::{Load, Name, Test, Times, pending_signals_max};
 use std::fmt;
+use strum::VariantArray;
 
 /// Default numbers of timers of a thread.
 const TIMERS: [usize; 2] = [20_000, 100_000];
@@ -66,25 +67,25 @@ impl Case {
         let sizes = [&asked.number, &asked.threads, &asked.processes];
         if sizes.iter().all(|size| size.is_none()) && asked.sparse.is_none() {
             let mut cases = Case::defaults();
-            cases.retain(|case| asked.tests.contains(&case.test));
+            cases.retain(|case| asked.tests().contains(&case.test));
             if lab.cpus.len() < 2 && cases.iter().any(|case| case.threads > 1) {
                 notes.push("2 threads left out: this process may use only one CPU".to_string());
                 cases.retain(|case| case.threads == 1);
             }
             return cases;
         }
-        let threads = asked.threads.as_deref().unwrap_or(&[1]);
-        let processes = asked.processes.as_deref().unwrap_or(&[1]);
+        let threads = asked.threads.as_ref().map_or(&[1][..], |threads| threads);
+        let processes = asked.processes.as_ref().map_or(&[1][..], |processes| processes);
         let mut cases = Vec::new();
-        for test in asked.tests.iter().copied() {
+        for test in asked.tests().iter().copied() {
             let default = match test {
-                Test::CreateGetoverrun if asked.sparse.is_some() => &[SPARSE.0],
+                Test::CreateGetoverrun if asked.sparse.is_some() => &[SPARSE.0][..],
                 Test::CreateGetoverrun => &TIMERS[..1],
                 Test::CreateDelete => &[LOOPS],
                 Test::Settime => &[ARMED],
                 Test::Expire => &[EXPIRING],
             };
-            for timers in asked.number.as_deref().unwrap_or(default).iter().copied() {
+            for timers in asked.number.as_ref().map_or(default, |number| number).iter().copied() {
                 for (threads, processes) in threads.iter().flat_map(|t| processes.iter().map(|p| (*t, *p))) {
                     let sparse = asked.sparse;
                     cases.push(Case { test, timers, threads, processes, sparse });
@@ -146,7 +147,7 @@ impl fmt::Display for Case {
 }
 
 /// A figure of a sample.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, VariantArray)]
 pub enum Measure {
     /// Time of timer_create, in ns.
     Create,
@@ -168,52 +169,33 @@ pub enum Measure {
     Lost,
 }
 
-impl Measure {
-    /// The figures that go into `Lab::series`.
-    pub const ALL: [Measure; 9] = [
-        Measure::Create,
-        Measure::Getoverrun,
-        Measure::Delete,
-        Measure::Settime,
-        Measure::CreateDelete,
-        Measure::TableBytes,
-        Measure::Bytes,
-        Measure::Late,
-        Measure::Lost,
-    ];
+/// A figure in one sample. `None` if the test does not measure it.
+type Of = fn(&Times) -> Option<f64>;
 
-    /// The figure in one sample. `None` if the test does not measure it.
-    pub fn of(self, sample: &Times) -> Option<f64> {
+impl Measure {
+    /// Its name in `Lab::series`, and where it is in a sample.
+    fn entry(self) -> (&'static str, Of) {
         match self {
-            Measure::Create => sample.create_ns,
-            Measure::Getoverrun => sample.getoverrun_ns,
-            Measure::Delete => sample.delete_ns,
-            Measure::Settime => sample.settime_ns,
-            Measure::CreateDelete => sample.create_delete_ns,
-            Measure::TableBytes => sample.bytes.map(|bytes| bytes.table as f64),
-            Measure::Bytes => sample.bytes.map(|bytes| bytes.all as f64),
-            Measure::Late => sample.lateness.and_then(|lateness| lateness.p99),
-            Measure::Lost => sample.lateness.map(|lateness| lateness.lost as f64),
+            Measure::Create => ("create", |sample| sample.create_ns),
+            Measure::Getoverrun => ("getoverrun", |sample| sample.getoverrun_ns),
+            Measure::Delete => ("delete", |sample| sample.delete_ns),
+            Measure::Settime => ("settime", |sample| sample.settime_ns),
+            Measure::CreateDelete => ("create+delete", |sample| sample.create_delete_ns),
+            Measure::TableBytes => ("table bytes", |sample| sample.bytes.map(|bytes| bytes.table as f64)),
+            Measure::Bytes => ("bytes", |sample| sample.bytes.map(|bytes| bytes.all as f64)),
+            Measure::Late => ("lateness p99", |sample| sample.lateness.and_then(|lateness| lateness.p99)),
+            Measure::Lost => ("lost", |sample| sample.lateness.map(|lateness| lateness.lost as f64)),
         }
     }
 
-    fn text(self) -> &'static str {
-        match self {
-            Measure::Create => "create",
-            Measure::Getoverrun => "getoverrun",
-            Measure::Delete => "delete",
-            Measure::Settime => "settime",
-            Measure::CreateDelete => "create+delete",
-            Measure::TableBytes => "table bytes",
-            Measure::Bytes => "bytes",
-            Measure::Late => "lateness p99",
-            Measure::Lost => "lost",
-        }
+    /// The figure in each sample that has it.
+    pub fn of(self, samples: &[Times]) -> Vec<f64> {
+        samples.iter().filter_map(self.entry().1).collect()
     }
 }
 
 /// Section of the results in `Lab::series`. The last part of a key is the number of threads of a process.
 pub fn section(measure: Measure, case: &Case) -> String {
     let one_thread = Case { threads: 1, ..*case };
-    format!("timers {}: {one_thread}", measure.text())
+    format!("timers {}: {one_thread}", measure.entry().0)
 }

@@ -1,8 +1,9 @@
 //! The kernel's timers in several processes, each a child of this program (see `children`).
 
 use super::{Case, Sample};
-use crate::children;
+use crate::{children, values};
 use anyhow::{Result, anyhow};
+use clap::Args;
 use lab_measure::machine;
 use lab_measure::pool::Pool;
 use lab_targets::timers::Test;
@@ -10,16 +11,20 @@ use lab_targets::timers::{self, Name, Rendezvous, Times};
 use lab_terminal::stdout;
 
 /// Parameters of one child process.
-#[derive(Clone)]
+#[derive(Clone, Args)]
 pub struct Child {
     /// The test.
-    pub test: Test,
+    #[arg(long, value_parser = values::one_of::<Test>())]
+    test: Test,
     /// Timers of each thread.
-    pub timers: usize,
+    #[arg(long)]
+    timers: usize,
     /// Threads of this process.
-    pub threads: usize,
+    #[arg(long)]
+    threads: usize,
     /// Number of threads in the processes before this one.
-    pub before: usize,
+    #[arg(long)]
+    before: usize,
 }
 
 /// The results of all threads of all processes, or why there are none.

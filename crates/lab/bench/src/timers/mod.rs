@@ -9,39 +9,175 @@ pub mod child;
 mod course;
 mod expire;
 mod row;
+mod show;
 
 pub use case::{Case, Measure, section};
 pub use row::Row;
 
+use crate::all::All;
+use crate::flags::{self, Output};
+use crate::settings::Settings;
+use crate::summary::Line;
+use crate::values::{self, List, NUMBER_MAX};
+use crate::workers::Disturbances;
+use crate::workload::{Workload, plain};
 use crate::{Lab, workers};
 use anyhow::Result;
+use clap::Args;
 use lab_measure::pool::Pool;
 use lab_measure::stats;
 use lab_targets::timers::{self, Name, Rendezvous, Test, Times};
-use std::cell::Cell;
 use strum::VariantArray;
 
-/// Settings of `timers`.
-#[derive(Clone, Debug)]
+/// POSIX timers: the engine's, four designs of a kernel's table, and the host kernel's
+#[derive(Clone, Args)]
 pub struct Timers {
-    /// The targets, in the order of the rows.
-    pub targets: Vec<Name>,
-    /// The tests, in the order of the rows.
-    pub tests: Vec<Test>,
-    /// `-n`, if given: timers of a thread.
-    pub number: Option<Vec<usize>>,
-    /// `-t`, if given: threads of a process.
-    pub threads: Option<Vec<usize>>,
-    /// `-p`, if given: number of processes.
-    pub processes: Option<Vec<usize>>,
-    /// `--sparse`, if given: distance between two IDs.
+    /// Timers of each thread (create-delete: loops), a comma list [default: create-getoverrun 20000,100000;
+    /// the other tests 100000]
+    #[arg(short = 'n', long, visible_alias = "timers", value_name = "LIST",
+        value_parser = values::numbers(1, NUMBER_MAX, "waiters or timers"))]
+    pub number: Option<List<usize>>,
+    /// Threads of each process, a comma list [default: 1, and 2 with 20000 timers]
+    #[arg(short, long, value_name = "LIST", value_parser = values::threads())]
+    pub threads: Option<List<usize>>,
+    /// Processes, a comma list [default: 1]
+    #[arg(short, long, value_name = "LIST", value_parser = values::processes())]
+    pub processes: Option<List<usize>>,
+    /// Tests, a comma list [default: all]: create-getoverrun, create-delete, settime, expire
+    #[arg(long, value_name = "LIST", value_parser = values::some_of::<Test>())]
+    pub tests: Option<List<Test>>,
+    /// Distance between IDs, which the caller then chooses [default: one case of 2048 timers, 512 apart]
+    #[arg(long, value_name = "STRIDE", value_parser = sparse)]
     pub sparse: Option<usize>,
+    /// Targets, a comma list [default: all]: ours, global-lock, precheck, scaled, radix, kernel
+    #[arg(long, value_name = "LIST", value_parser = values::some_of::<Name>())]
+    pub targets: Option<List<Name>>,
+    #[command(flatten)]
+    pub output: Output,
 }
 
-impl Default for Timers {
-    fn default() -> Self {
-        let (targets, tests) = (Name::VARIANTS.to_vec(), Test::VARIANTS.to_vec());
-        Timers { targets, tests, number: None, threads: None, processes: None, sparse: None }
+/// Largest number of timers at a time: they take two gigabytes.
+const TIMERS_MAX: usize = 1 << 24;
+
+/// `--sparse`.
+fn sparse(text: &str) -> Result<usize, String> {
+    values::number(1, 1 << 24, "")(text)
+        .map_err(|_| "is not accepted; accepted: a distance of 1 to 16777216".to_string())
+}
+
+impl Workload for Timers {
+    const NAME: &'static str = "timers";
+    type Row = Row;
+
+    fn help() -> String {
+        flags::help(
+            "\
+Rows of --json, one object per line:
+  workload, target, repeat (rounds)
+  test           create-getoverrun: each thread creates its timers, reads each one's overrun, deletes them;
+                 create-delete: a loop; settime: armed timers are set again in random order; expire: timers that are
+                 due one after another within a second
+  timers         of each thread; of create-delete: loops
+  threads        of each process; processes
+  sparse         distance between two IDs, if the caller chooses them
+  create_ns, getoverrun_ns, delete_ns, settime_ns, create_delete_ns (both together)   of one timer, as a thread sees it;
+                 CPU time if there is one thread
+  bytes_per_timer   of everything; table_bytes: of the tables without the timers
+  lateness_us    expire, only of ours: {p50, p99, max} of the worst round; lost: timers that were not delivered
+  cpus_apart_ns, cpus_distance   with two threads or more, as in the other workloads
+A sample in which a thread had its CPU for less than 95 % of the time is taken once more.",
+            "  ufutex bench timers --tests expire            the lateness of timers",
+        )
+    }
+
+    fn check(&mut self) -> Result<Settings, String> {
+        if let Some(stride) = self.sparse {
+            let tests = self.tests.get_or_insert_with(|| List(vec![Test::CreateGetoverrun]));
+            if let Some(test) = tests.iter().find(|test| **test != Test::CreateGetoverrun) {
+                return Err(format!(
+                    "--sparse '{stride}' is not accepted with '{test}'; accepted: --tests create-getoverrun"
+                ));
+            }
+        }
+        self.refuse_too_many()?;
+        Ok(self.output.settings())
+    }
+
+    fn in_all(all: &All) -> Vec<Self> {
+        vec![Timers { targets: all.timers(), threads: all.threads.clone(), ..plain() }]
+    }
+
+    /// Measures all targets.
+    fn run(&self, lab: &mut Lab<'_>, notes: &mut Vec<String>) -> Result<Vec<Row>> {
+        if lab.settings.shared {
+            notes.push("left out with -S: it has no futexes".to_string());
+            return Ok(Vec::new());
+        }
+        let competitors = line_up(lab, self, notes);
+        let threads = competitors.iter().map(|one| one.case.threads * one.case.processes).max();
+        let Some(threads) = threads else { return Ok(Vec::new()) };
+        keep_freed_memory();
+        let runner = Runner { lab, pool: Pool::new(threads, &lab.cpus)?, disturbances: Disturbances::default() };
+        let samples = lab.beside_noise(|| course::run(lab, &competitors, |one| runner.sample(one)))?;
+        notes.extend(runner.disturbances.remark());
+        let mut taken = Vec::new();
+        for (one, samples) in competitors.iter().zip(samples) {
+            match samples.into_iter().collect::<Result<Vec<Times>, String>>() {
+                Ok(samples) if samples.is_empty() => {}
+                Ok(samples) => taken.push((one, samples)),
+                Err(reason) => notes.push(format!("{}, {} left out: {reason}", one.name, one.case)),
+            }
+        }
+        for (one, samples) in &taken {
+            for measure in Measure::VARIANTS.iter().copied() {
+                let values = measure.of(samples);
+                if !values.is_empty() {
+                    lab.series.put((&section(measure, &one.case), one.name.text(), one.case.threads), values);
+                }
+            }
+        }
+        Ok(taken.iter().map(|(one, samples)| row(lab, one, samples)).collect())
+    }
+
+    fn text(&self, _: &Lab<'_>, rows: &[Row]) -> String {
+        show::text(rows)
+    }
+
+    fn line(rows: &[Row]) -> Option<Line> {
+        show::line(rows)
+    }
+}
+
+impl Timers {
+    fn targets(&self) -> &[Name] {
+        self.targets.as_ref().map_or(Name::VARIANTS, |targets| targets)
+    }
+
+    fn tests(&self) -> &[Test] {
+        self.tests.as_ref().map_or(Test::VARIANTS, |tests| tests)
+    }
+
+    /// Limits the timers, which exist at the same time, and their IDs, which have 31 bits.
+    fn refuse_too_many(&self) -> Result<(), String> {
+        if self.number.is_none() || self.tests() == [Test::CreateDelete] {
+            return Ok(());
+        }
+        let most = |list: &Option<List<usize>>| list.as_ref().and_then(|list| list.iter().max()).copied().unwrap_or(1);
+        let timers = most(&self.number);
+        let process = timers.saturating_mul(most(&self.threads));
+        let all = process.saturating_mul(most(&self.processes));
+        if all > TIMERS_MAX {
+            return Err(format!(
+                "--number '{timers}' is too large: {all} timers in all; accepted: up to {TIMERS_MAX} in all"
+            ));
+        }
+        match self.sparse {
+            Some(stride) if (process - 1).saturating_mul(stride) > i32::MAX as usize => Err(format!(
+                "--sparse '{stride}' is too large: the IDs of {process} timers exceed 31 bits; accepted: up to {}",
+                i32::MAX as usize / (process - 1)
+            )),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -54,44 +190,11 @@ struct Competitor {
 struct Runner<'a> {
     lab: &'a Lab<'a>,
     pool: Pool,
-    samples: Cell<usize>,
-    disturbed: Cell<usize>,
+    disturbances: Disturbances,
 }
 
 /// A sample, or why this target cannot be measured here.
 type Sample = Result<Times, String>;
-
-/// Measures all targets.
-pub fn run(lab: &mut Lab<'_>, asked: &Timers, notes: &mut Vec<String>) -> Result<Vec<Row>> {
-    if lab.settings.shared {
-        notes.push("left out with -S: it has no futexes".to_string());
-        return Ok(Vec::new());
-    }
-    let competitors = line_up(lab, asked, notes);
-    let threads = competitors.iter().map(|one| one.case.threads * one.case.processes).max();
-    let Some(threads) = threads else { return Ok(Vec::new()) };
-    keep_freed_memory();
-    let runner = Runner { lab, pool: Pool::new(threads, &lab.cpus)?, samples: Cell::new(0), disturbed: Cell::new(0) };
-    let samples = lab.beside_noise(|| course::run(lab, &competitors, |one| runner.sample(one)))?;
-    notes.extend(workers::remark(runner.disturbed.get(), runner.samples.get()));
-    let mut taken = Vec::new();
-    for (one, samples) in competitors.iter().zip(samples) {
-        match samples.into_iter().collect::<Result<Vec<Times>, String>>() {
-            Ok(samples) if samples.is_empty() => {}
-            Ok(samples) => taken.push((one, samples)),
-            Err(reason) => notes.push(format!("{}, {} left out: {reason}", one.name, one.case)),
-        }
-    }
-    for (one, samples) in &taken {
-        for measure in Measure::ALL {
-            let values: Vec<_> = samples.iter().filter_map(|sample| measure.of(sample)).collect();
-            if !values.is_empty() {
-                lab.series.put((&section(measure, &one.case), one.name.text(), one.case.threads), values);
-            }
-        }
-    }
-    Ok(taken.iter().map(|(one, samples)| row(lab, one, samples)).collect())
-}
 
 /// Makes the allocator keep the memory that a sample frees for the next one.
 ///
@@ -109,13 +212,13 @@ fn keep_freed_memory() {
 
 /// All cases, with the targets of a case next to each other.
 fn line_up(lab: &Lab<'_>, asked: &Timers, notes: &mut Vec<String>) -> Vec<Competitor> {
-    if asked.targets.is_empty() {
+    if asked.targets().is_empty() {
         let all: Vec<_> = Name::VARIANTS.iter().map(|name| name.text()).collect();
         notes.push(format!("left out: none of its targets was requested: {}", all.join(", ")));
     }
     let mut competitors = Vec::new();
     for case in Case::asked(lab, asked, notes) {
-        for name in asked.targets.iter().copied() {
+        for name in asked.targets().iter().copied() {
             match case.refuses(name) {
                 None => competitors.push(Competitor { name, case }),
                 Some(reason) => notes.extend(reason),
@@ -140,8 +243,7 @@ impl Runner<'_> {
         if is_disturbed(&sample) && is_short(&sample) {
             sample = self.take(one)?;
         }
-        self.samples.update(|count| count + 1);
-        self.disturbed.update(|count| count + usize::from(is_disturbed(&sample)));
+        self.disturbances.count(is_disturbed(&sample));
         Ok(sample)
     }
 
@@ -188,7 +290,7 @@ fn mean(all: &[Times]) -> Times {
 
 fn row(lab: &Lab<'_>, one: &Competitor, samples: &[Times]) -> Row {
     let median = |measure: Measure| {
-        let values: Vec<_> = samples.iter().filter_map(|sample| measure.of(sample)).collect();
+        let values = measure.of(samples);
         (!values.is_empty()).then(|| stats::median(&values))
     };
     // Rounded to hundredths: further digits are noise.
@@ -207,7 +309,7 @@ fn row(lab: &Lab<'_>, one: &Competitor, samples: &[Times]) -> Row {
         .max_by(|a, b| a.lost.cmp(&b.lost).then(a.p99.unwrap_or(0.0).total_cmp(&b.p99.unwrap_or(0.0))));
     let distance = lab.distance.filter(|_| threads * processes > 1);
     Row {
-        workload: "timers",
+        workload: Timers::NAME,
         test: test.text(),
         target: one.name.text(),
         timers,

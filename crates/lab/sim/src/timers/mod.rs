@@ -6,8 +6,7 @@ mod report;
 
 pub use report::print;
 
-use std::fmt;
-use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
+use strum::{Display, EnumMessage, EnumString, IntoStaticStr, VariantArray};
 use ufutex_coherence::topology::Thread;
 use ufutex_coherence::{Report, Topology, memory};
 use ufutex_designs_sim::{Emulated, global_lock, precheck, radix, scaled};
@@ -27,7 +26,7 @@ pub struct Settings {
 }
 
 /// A design of a timer table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Display, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Design {
     /// The engine's table.
@@ -57,14 +56,8 @@ impl Design {
     }
 }
 
-impl fmt::Display for Design {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.text())
-    }
-}
-
 /// The modelled test.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Display, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Test {
     /// Each thread creates its timers, then reads each one's overrun.
@@ -77,12 +70,6 @@ impl Test {
     /// The printed name.
     pub fn text(self) -> &'static str {
         self.into()
-    }
-}
-
-impl fmt::Display for Test {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.text())
     }
 }
 

@@ -6,8 +6,9 @@ use super::engine::{
 use crate::crowd::{self, Channels, Crowd};
 use crate::ours::hash_seed;
 use crate::schbench::{Rest, SharedState, as_task};
-use crate::{Futex, Name, Policy, Shape, Subject, Waited};
+use crate::{Futex, Name, Policy, Shape, Subject, Target, Waited};
 use anyhow::anyhow;
+use std::convert::identity;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
@@ -74,52 +75,66 @@ fn waited(result: Result<(), Error>) -> Waited {
     }
 }
 
-impl Futex for Private {
-    type Task = Task;
+/// The operations on words. `$key` makes the key of a word: a private one, or a shared one.
+macro_rules! on_words {
+    ($key:path) => {
+        #[inline(always)]
+        fn wait(&self, word: &AtomicU32, expected: u32) -> Waited {
+            waited(self.domain.wait($key(word), expected))
+        }
 
-    #[inline(always)]
-    fn wait(&self, word: &AtomicU32, expected: u32) -> Waited {
-        waited(self.domain.wait(word, expected))
-    }
+        #[inline(always)]
+        fn wake(&self, word: &AtomicU32) -> usize {
+            self.domain.wake($key(word), 1)
+        }
 
-    #[inline(always)]
-    fn wake(&self, word: &AtomicU32) -> usize {
-        self.domain.wake(word, 1)
-    }
+        #[inline(always)]
+        fn wake_many(&self, word: &AtomicU32, count: usize) -> usize {
+            self.domain.wake($key(word), count)
+        }
 
-    #[inline(always)]
-    fn wake_many(&self, word: &AtomicU32, count: usize) -> usize {
-        self.domain.wake(word, count)
-    }
+        #[inline(always)]
+        fn cmp_requeue(&self, from: &AtomicU32, to: &AtomicU32, count: usize) -> usize {
+            self.domain
+                .cmp_requeue($key(from), 0, $key(to), Requeue { wake: 0, requeue: count })
+                .map_or(0, |done| done.requeued)
+        }
 
-    #[inline(always)]
-    fn cmp_requeue(&self, from: &AtomicU32, to: &AtomicU32, count: usize) -> usize {
-        self.domain.cmp_requeue(from, 0, to, Requeue { wake: 0, requeue: count }).map_or(0, |done| done.requeued)
-    }
+        #[inline(always)]
+        fn cmp_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32, count: usize) -> usize {
+            // The call takes one waiter beyond its count.
+            self.domain.cmp_requeue_pi($key(from), 0, $key(lock), count - 1).unwrap_or(0)
+        }
+    };
+}
 
-    fn task(&self) -> Task {
-        task(&self.domain)
-    }
+/// The operations on locks.
+macro_rules! on_locks {
+    ($key:path) => {
+        type Task = Task;
 
-    #[inline(always)]
-    fn lock_pi(&self, lock: &AtomicU32, task: &Task) -> bool {
-        self.domain.lock_pi(lock, task).is_ok()
-    }
+        fn task(&self) -> Task {
+            task(&self.domain)
+        }
 
-    #[inline(always)]
-    fn unlock_pi(&self, lock: &AtomicU32, task: &Task) -> bool {
-        self.domain.unlock_pi(lock, task).is_ok()
-    }
+        #[inline(always)]
+        fn lock_pi(&self, lock: &AtomicU32, task: &Task) -> bool {
+            self.domain.lock_pi($key(lock), task).is_ok()
+        }
 
-    fn wait_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32, task: &Task) -> bool {
-        self.domain.wait_requeue_pi(from, 0, lock, task, &WaitOptions::new()).is_ok()
-    }
+        #[inline(always)]
+        fn unlock_pi(&self, lock: &AtomicU32, task: &Task) -> bool {
+            self.domain.unlock_pi($key(lock), task).is_ok()
+        }
 
-    #[inline(always)]
-    fn cmp_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32, count: usize) -> usize {
-        // The call takes one waiter beyond its count.
-        self.domain.cmp_requeue_pi(from, 0, lock, count - 1).unwrap_or(0)
-    }
+        fn wait_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32, task: &Task) -> bool {
+            self.domain.wait_requeue_pi($key(from), 0, $key(lock), task, &WaitOptions::new()).is_ok()
+        }
+    };
+}
+
+impl Target for Private {
+    on_words!(identity);
 
     fn wait_announced(&self, word: &AtomicU32, expected: u32, queued: &mut dyn FnMut()) -> Option<Waited> {
         let mut waiter = pin!(Waiter::new());
@@ -169,6 +184,10 @@ impl Futex for Private {
     }
 }
 
+impl Futex for Private {
+    on_locks!(identity);
+}
+
 /// Tasks wait in futures of the engine. A nap is a timeout of the engine.
 struct Tasks<'a>(&'a Domain);
 
@@ -216,58 +235,16 @@ impl Rest for Tasks<'_> {
     }
 }
 
-impl Futex for SharedKeys {
-    type Task = Task;
-
-    #[inline(always)]
-    fn wait(&self, word: &AtomicU32, expected: u32) -> Waited {
-        waited(self.domain.wait(shared(word), expected))
-    }
-
-    #[inline(always)]
-    fn wake(&self, word: &AtomicU32) -> usize {
-        self.domain.wake(shared(word), 1)
-    }
-
-    #[inline(always)]
-    fn wake_many(&self, word: &AtomicU32, count: usize) -> usize {
-        self.domain.wake(shared(word), count)
-    }
-
-    #[inline(always)]
-    fn cmp_requeue(&self, from: &AtomicU32, to: &AtomicU32, count: usize) -> usize {
-        self.domain
-            .cmp_requeue(shared(from), 0, shared(to), Requeue { wake: 0, requeue: count })
-            .map_or(0, |done| done.requeued)
-    }
-
-    fn task(&self) -> Task {
-        task(&self.domain)
-    }
-
-    #[inline(always)]
-    fn lock_pi(&self, lock: &AtomicU32, task: &Task) -> bool {
-        self.domain.lock_pi(shared(lock), task).is_ok()
-    }
-
-    #[inline(always)]
-    fn unlock_pi(&self, lock: &AtomicU32, task: &Task) -> bool {
-        self.domain.unlock_pi(shared(lock), task).is_ok()
-    }
-
-    fn wait_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32, task: &Task) -> bool {
-        self.domain.wait_requeue_pi(shared(from), 0, shared(lock), task, &WaitOptions::new()).is_ok()
-    }
-
-    #[inline(always)]
-    fn cmp_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32, count: usize) -> usize {
-        // The call takes one waiter beyond its count.
-        self.domain.cmp_requeue_pi(shared(from), 0, shared(lock), count - 1).unwrap_or(0)
-    }
+impl Target for SharedKeys {
+    on_words!(shared);
 
     fn buckets(&self) -> Option<usize> {
         Some(self.global_slots)
     }
+}
+
+impl Futex for SharedKeys {
+    on_locks!(shared);
 }
 
 /// The calling thread by its kernel TID, which no other thread has.

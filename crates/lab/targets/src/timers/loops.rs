@@ -4,13 +4,12 @@ use super::{Bytes, Errno, Notify, Process};
 use lab_measure::clock;
 use lab_measure::pool::Gate;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
+use strum::{Display, EnumMessage, EnumString, IntoStaticStr, VariantArray};
 
 /// The measured operations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Test {
     /// Each thread creates its timers, reads each one's overrun, and deletes them.
@@ -27,12 +26,6 @@ impl Test {
     /// The printed name.
     pub fn text(self) -> &'static str {
         self.into()
-    }
-}
-
-impl fmt::Display for Test {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.text())
     }
 }
 

@@ -11,13 +11,12 @@ mod ours;
 pub use kernel::pending_signals_max;
 pub use loops::{Lateness, Load, Rendezvous, Test, Times};
 
-use std::fmt;
 use std::sync::Arc;
-use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
+use strum::{Display, EnumMessage, EnumString, IntoStaticStr, VariantArray};
 use ufutex_designs::{Bytes, Emulated, Errno, Notify, Process, global_lock, precheck, radix, scaled};
 
 /// A target's name on the command line and in the rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Name {
     /// The engine's table.
@@ -38,12 +37,6 @@ impl Name {
     /// The printed name.
     pub fn text(self) -> &'static str {
         self.into()
-    }
-}
-
-impl fmt::Display for Name {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.text())
     }
 }
 

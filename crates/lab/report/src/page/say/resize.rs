@@ -2,7 +2,7 @@
 
 use super::{count, duration_ms};
 use crate::page::document::{Block, Course, Drawing, Look, Picture, Section, Table};
-use lab_bench::resize::GIVE_UP;
+use lab_bench::GIVE_UP;
 use lab_bench::survey::resize::{AFTER_MS, BEFORE_MS, Once, Resized, SIZES, STEP_MS, rate};
 
 /// A picture for each target, all on one scale.

@@ -2,8 +2,8 @@
 
 use super::count;
 use crate::page::document::{Bars, Block, Drawing, Look, Picture, Section, Table};
+use lab_bench::TimersRow;
 use lab_bench::survey::timers::Found;
-use lab_bench::timers::Row as TimersRow;
 
 /// Pictures of the largest dense case with one thread and of the sparse case; the rest is in a table.
 pub fn section(found: &Found) -> Section {

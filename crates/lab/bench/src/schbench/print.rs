@@ -1,12 +1,8 @@
 //! The output of schbench: its own text for each run, a table of all targets, and rows of JSON.
 
-mod original;
-
-use super::publish;
-use anyhow::Result;
-use lab_bench::schbench::Schbench;
-use lab_bench::schbench::{Competitor, Findings};
-use lab_bench::{Lab, policy_name};
+use super::{Competitor, Findings, Schbench};
+use crate::workload::Workload;
+use crate::{Lab, policy_name};
 use lab_measure::stats;
 use lab_targets::Name;
 use lab_targets::schbench::{Latencies, Plan};
@@ -15,7 +11,7 @@ use serde::Serialize;
 use std::fmt::Write;
 
 /// Percentiles of latencies that are printed. The first one only with `-p`.
-const PERCENTILES: [f64; 5] = [20.0, 50.0, 90.0, 99.0, 99.9];
+pub const PERCENTILES: [f64; 5] = [20.0, 50.0, 90.0, 99.0, 99.9];
 
 /// One run, as schbench prints it.
 pub fn run(plan: &Plan, found: &Findings) -> String {
@@ -74,25 +70,22 @@ fn pretty_size(mut number: f64) -> (f64, &'static str) {
     (number, unit)
 }
 
-/// Prints all runs of all targets. A target's rounds are merged into one.
-pub fn schbench(
-    lab: &Lab<'_>,
-    asked: &Schbench,
-    competitors: &[Competitor],
-    found: &[Vec<Findings>],
-    notes: &[String],
-) -> Result<()> {
+/// A row of each target. A target's rounds are merged into one.
+pub fn rows(lab: &Lab<'_>, asked: &Schbench, competitors: &[Competitor], found: &[Vec<Findings>]) -> Vec<Row> {
     let measured: Vec<_> = competitors.iter().zip(found).filter(|(_, rounds)| !rounds.is_empty()).collect();
     let kernel = measured.iter().find(|(one, _)| one.name == Name::Kernel).map(|(_, rounds)| rates(rounds));
-    let all: Vec<_> = measured.iter().map(|(one, rounds)| (*one, together(rounds), rates(rounds))).collect();
-    let row = |(one, found, rates): &(&Competitor, Findings, Vec<f64>)| {
-        let ratio = kernel.as_ref().and_then(|kernel| stats::pairwise(rates, kernel, |this, that| this / that));
-        Row::new(lab, asked, one, found, rates, ratio)
+    let row = |(one, rounds): (&Competitor, &Vec<Findings>)| {
+        let rates = rates(rounds);
+        let ratio = kernel.as_ref().and_then(|kernel| stats::pairwise(&rates, kernel, |this, that| this / that));
+        Row::new(lab, asked, one, together(rounds), &rates, ratio)
     };
-    let rows: Vec<Row> = all.iter().map(row).collect();
-    let runs = || all.iter().map(|(one, found, _)| format!("\n### {}\n{}", one.name, run(&asked.plan, found)));
-    publish(lab, "schbench", &rows, notes, || format!("{}\n{}", runs().collect::<String>(), comparison(&rows)))?;
-    original::write(asked, all.iter().map(|(one, found, _)| (one.name, found)))
+    measured.into_iter().map(row).collect()
+}
+
+/// The runs of all targets, and their table.
+pub fn text(plan: &Plan, rows: &[Row]) -> String {
+    let runs = rows.iter().map(|row| format!("\n### {}\n{}", row.target, run(plan, &row.found)));
+    format!("{}\n{}", runs.collect::<String>(), comparison(rows))
 }
 
 fn rates(rounds: &[Findings]) -> Vec<f64> {
@@ -129,9 +122,9 @@ fn comparison(rows: &[Row]) -> String {
 
 /// One object of `--json`.
 #[derive(Serialize)]
-struct Row {
+pub struct Row {
     workload: &'static str,
-    target: &'static str,
+    pub target: &'static str,
     message_threads: usize,
     workers: usize,
     tasks: bool,
@@ -161,6 +154,9 @@ struct Row {
     pipe_bytes: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     mb_per_sec: Option<f64>,
+    /// All rounds together.
+    #[serde(skip)]
+    pub found: Findings,
 }
 
 #[derive(Serialize)]
@@ -194,24 +190,24 @@ impl Row {
         lab: &Lab<'_>,
         asked: &Schbench,
         one: &Competitor,
-        found: &Findings,
+        found: Findings,
         rates: &[f64],
         ratio_kernel: Option<f64>,
     ) -> Row {
-        let plan = &asked.plan;
+        let plan = asked.plan();
         let is_pipe = plan.pipe_bytes > 0;
         Row {
-            workload: "schbench",
+            workload: Schbench::NAME,
             target: one.name.text(),
             message_threads: plan.message_threads,
             workers: plan.workers,
-            tasks: asked.executors.is_some(),
-            executors: asked.executors,
+            tasks: asked.tasks,
+            executors: asked.executors(),
             buckets: one.subject.buckets(),
             policy: one.name.is_ours().then(|| policy_name(one.name, one.policy)),
             layout: one.name.is_ours().then(|| lab.settings.layout.to_string()),
             repeat: rates.len(),
-            runtime_s: asked.course.runtime.as_secs_f64(),
+            runtime_s: asked.runtime_s(),
             operations: plan.operations,
             cache_footprint_kb: plan.footprint_bytes / 1024,
             sleep_us: plan.nap.as_micros() as u64,
@@ -225,7 +221,8 @@ impl Row {
             rps_seconds: Rates::of(&found.rates),
             scheduling_delay_us: Delays { message: found.delay_us.0, worker: found.delay_us.1 },
             pipe_bytes: is_pipe.then_some(plan.pipe_bytes),
-            mb_per_sec: is_pipe.then(|| transfers(plan, found).1 / f64::from(1 << 20)),
+            mb_per_sec: is_pipe.then(|| transfers(&plan, &found).1 / f64::from(1 << 20)),
+            found,
         }
     }
 }

@@ -1,19 +1,10 @@
-//! The table of `neighbour`, its sentence, and its rows of JSON.
+//! The rows of `neighbour`, its table and its sentence.
 
-use super::publish;
-use anyhow::Result;
-use lab_bench::Lab;
-use lab_bench::neighbour::Neighbour;
-use lab_bench::neighbour::{Found, Pair};
+use super::{Found, Neighbour, Pair};
+use crate::workload::Workload;
 use lab_measure::stats;
 use lab_terminal::table;
 use serde::Serialize;
-
-/// Prints all pairs.
-pub fn neighbour(lab: &Lab<'_>, asked: &Neighbour, pairs: &[Pair]) -> Result<()> {
-    let rows: Vec<Row> = pairs.iter().map(|pair| Row::new(asked, pair)).collect();
-    publish(lab, "neighbour", &rows, &[], || format!("{}\n{}", text(&rows), sentence(&rows)))
-}
 
 /// An operation that takes longer is stuck.
 const STUCK_NS: u64 = 1_000_000;
@@ -62,7 +53,7 @@ struct Stuck {
 
 /// One object of `--json`.
 #[derive(Serialize)]
-struct Row {
+pub struct Row {
     workload: &'static str,
     attack: String,
     number: usize,
@@ -81,7 +72,8 @@ struct Row {
 }
 
 impl Row {
-    fn new(asked: &Neighbour, pair: &Pair) -> Self {
+    /// The row of a pair.
+    pub(super) fn new(asked: &Neighbour, pair: &Pair) -> Self {
         // An interrupted round has only its first half, the sample alone.
         let rounds = pair.attacked.len();
         let tails = |found: &[Found]| found[..rounds].iter().map(Tail::of).collect::<Vec<_>>();
@@ -100,14 +92,14 @@ impl Row {
             stats::pairwise(these, those, |this, that| this.max(1.0) / that.max(1.0)).unwrap_or(f64::NAN)
         };
         Self {
-            workload: "neighbour",
+            workload: Neighbour::NAME,
             attack: pair.attack.to_string(),
             number: pair.number,
             cpu: pair.cpu.to_string(),
             operation: pair.operation.to_string(),
-            attackers: asked.attackers,
+            attackers: asked.attackers(),
             repeat: rounds,
-            sample_s: asked.sample.as_secs_f64(),
+            sample_s: asked.sample().as_secs_f64(),
             steps: pair.steps,
             alone_ns: median(&alone),
             attacked_ns: median(&attacked),
@@ -133,7 +125,8 @@ fn stuck(found: &[Found]) -> f64 {
     found.iter().map(one).sum::<f64>() / found.iter().map(|one| one.elapsed.as_nanos() as f64).sum::<f64>()
 }
 
-fn text(rows: &[Row]) -> String {
+/// The table, and the sentence below it.
+pub fn text(rows: &[Row]) -> String {
     let header = ["attack", "number", "cpu", "operation"];
     let alone = ["alone p50, us", "p99", "p99.9", "max", "stuck, %"];
     let attacked = ["attacked p50, us", "p99", "p99.9", "max", "stuck, %"];
@@ -149,7 +142,7 @@ fn text(rows: &[Row]) -> String {
         cells.extend([tail.p50, tail.p99, tail.p999, rate].map(|ratio| table::ratio(Some(ratio))));
         table.add_row(table::align(cells, 1));
     }
-    table::finish(table)
+    format!("{}\n{}", table::finish(table), sentence(rows))
 }
 
 /// The sentence about the row that the attack slows most.

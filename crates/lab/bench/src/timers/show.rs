@@ -1,13 +1,12 @@
-//! `timers`.
+//! The tables and sentences of `timers`.
 
-use crate::rows::{against, count, join};
+use super::Row;
+use crate::rows::{self, against, count, join};
 use crate::summary::Line;
-use lab_bench::Lab;
-use lab_bench::timers::Row;
 use lab_terminal::table;
 
 /// A table and a sentence for each test.
-pub fn text(_: &Lab<'_>, rows: &[Row]) -> String {
+pub fn text(rows: &[Row]) -> String {
     type Say = fn(&[&Row]) -> String;
     let tests: [(&str, Say); 4] = [
         ("create-getoverrun", create_getoverrun),
@@ -34,36 +33,22 @@ pub fn line(rows: &[Row]) -> Option<Line> {
 }
 
 fn create_getoverrun(rows: &[&Row]) -> String {
-    let header = [
-        "target",
-        "timers",
-        "threads",
-        "create, ns",
-        "/ radix",
-        "getoverrun, ns",
-        "/ radix",
-        "delete, ns",
-        "bytes/timer",
-        "table, KiB",
-    ];
-    let mut table = table::new(&header);
-    for row in rows {
+    let table = rows::table(rows, 1, |row| {
         let timers = row.sparse.map_or_else(|| row.timers.to_string(), |by| format!("{}, IDs {by} apart", row.timers));
         let kib = |bytes: usize| format!("{:.1}", bytes as f64 / 1024.0);
-        let cells = vec![
-            row.target.to_string(),
-            timers,
-            threads(row),
-            ns(row.create_ns),
-            table::ratio(row.ratios[0]),
-            ns(row.getoverrun_ns),
-            table::ratio(row.ratios[1]),
-            ns(row.delete_ns),
-            row.bytes_per_timer.map_or_else(table::dash, |bytes| format!("{bytes:.0}")),
-            row.table_bytes.map_or_else(table::dash, kib),
-        ];
-        table.add_row(table::align(cells, 1));
-    }
+        vec![
+            ("target", row.target.to_string()),
+            ("timers", timers),
+            ("threads", threads(row)),
+            ("create, ns", ns(row.create_ns)),
+            ("/ radix", table::ratio(row.ratios[0])),
+            ("getoverrun, ns", ns(row.getoverrun_ns)),
+            ("/ radix", table::ratio(row.ratios[1])),
+            ("delete, ns", ns(row.delete_ns)),
+            ("bytes/timer", row.bytes_per_timer.map_or_else(table::dash, |bytes| format!("{bytes:.0}"))),
+            ("table, KiB", row.table_bytes.map_or_else(table::dash, kib)),
+        ]
+    });
     let does = "Each thread creates its timers, then asks each for its overruns; when all have, they delete them.";
     let found = |row: &Row| {
         let parts = [
@@ -74,55 +59,60 @@ fn create_getoverrun(rows: &[&Row]) -> String {
             time(row).map(|ns| format!("{does} in {ns:.0} ns{}", than(rows, row, ratio, time, RADIX)))
         }))
     };
-    format!("{}\n{does}{}", table::finish(table), sentence(rows, found))
+    format!("{table}\n{does}{}", sentence(rows, found))
 }
 
 fn create_delete(rows: &[&Row]) -> String {
-    let mut table = table::new(&["target", "loops", "threads", "create and delete, ns", "/ radix"]);
-    for row in rows {
-        let ratio = table::ratio(row.ratios[2]);
-        let cells = vec![row.target.to_string(), row.timers.to_string(), threads(row), ns(row.create_delete_ns), ratio];
-        table.add_row(table::align(cells, 1));
-    }
+    let table = rows::table(rows, 1, |row| {
+        let time = ("create and delete, ns", ns(row.create_delete_ns));
+        vec![
+            ("target", row.target.to_string()),
+            ("loops", row.timers.to_string()),
+            ("threads", threads(row)),
+            time,
+            ("/ radix", table::ratio(row.ratios[2])),
+        ]
+    });
     let does = "Each thread creates a timer and deletes it, again and again: no other timer is there.";
     let found = |row: &Row| {
         let time = row.create_delete_ns.unwrap_or(f64::NAN);
         format!("takes {time:.0} ns for both{}", than(rows, row, row.ratios[2], |row| row.create_delete_ns, RADIX))
     };
-    format!("{}\n{does}{}", table::finish(table), sentence(rows, found))
+    format!("{table}\n{does}{}", sentence(rows, found))
 }
 
 fn expire(rows: &[&Row]) -> String {
-    let mut table = table::new(&["target", "timers", "late p50, us", "p99, us", "max, us", "lost"]);
-    for row in rows {
+    let table = rows::table(rows, 1, |row| {
         let late = row.lateness_us.unwrap_or_default();
-        let cells = vec![
-            row.target.to_string(),
-            row.timers.to_string(),
-            ns(late.p50),
-            ns(late.p99),
-            ns(late.max),
-            row.lost.unwrap_or(0).to_string(),
-        ];
-        table.add_row(table::align(cells, 1));
-    }
+        vec![
+            ("target", row.target.to_string()),
+            ("timers", row.timers.to_string()),
+            ("late p50, us", ns(late.p50)),
+            ("p99, us", ns(late.p99)),
+            ("max, us", ns(late.max)),
+            ("lost", row.lost.unwrap_or(0).to_string()),
+        ]
+    });
     let does = "The timers are armed for points in time that are spread over a second; late is when each is delivered.";
-    format!("{}\n{does}", table::finish(table))
+    format!("{table}\n{does}")
 }
 
 fn settime(rows: &[&Row]) -> String {
-    let mut table = table::new(&["target", "armed timers", "threads", "settime, ns", "/ kernel"]);
-    for row in rows {
-        let ratio = table::ratio(row.ratios[3]);
-        let cells = vec![row.target.to_string(), row.timers.to_string(), threads(row), ns(row.settime_ns), ratio];
-        table.add_row(table::align(cells, 1));
-    }
+    let table = rows::table(rows, 1, |row| {
+        vec![
+            ("target", row.target.to_string()),
+            ("armed timers", row.timers.to_string()),
+            ("threads", threads(row)),
+            ("settime, ns", ns(row.settime_ns)),
+            ("/ kernel", table::ratio(row.ratios[3])),
+        ]
+    });
     let does = "All timers are armed for days, and each is armed again, in random order.";
     let found = |row: &Row| {
         let time = row.settime_ns.unwrap_or(f64::NAN);
         format!("arms a timer in {time:.0} ns{}", than(rows, row, row.ratios[3], |row| row.settime_ns, KERNEL))
     };
-    format!("{}\n{does}{}", table::finish(table), sentence(rows, found))
+    format!("{table}\n{does}{}", sentence(rows, found))
 }
 
 /// The sentence about the engine's row of each case, or the first row if the engine has none.
@@ -186,7 +176,6 @@ fn ns(time: Option<f64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lab_bench::timers::Row;
 
     fn row(target: &'static str, ns: f64, ratio: Option<f64>) -> Row {
         Row {

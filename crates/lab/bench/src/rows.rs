@@ -1,7 +1,7 @@
 //! Parts of the tables and sentences of all futex workloads.
 
-use lab_bench::{Head, Ratios};
-use lab_measure::stats::{Spread, Tail};
+use crate::{Head, Ratios};
+use lab_measure::stats::Spread;
 use lab_terminal::table::{self, dash};
 
 /// A row as the sentence below its table needs it.
@@ -21,11 +21,14 @@ pub trait Shown {
     }
 }
 
-/// Implements [`Shown`] for a row type, from its time and its ratios.
+/// Implements [`Shown`] for a row type: its time, and its `Ratios` or ratios to single rivals. `variant` is optional.
 macro_rules! shown {
-    ($row:ty, |$this:ident| $time:expr, [$($rival:literal: $ratio:expr),*]) => {
+    ($row:ty, |$this:ident| $time:expr, [$($rival:literal: $ratio:expr),*] $(, $variant:expr)?) => {
+        shown!($row, |$this| $time, vec![$(($rival, $ratio)),*] $(, $variant)?);
+    };
+    ($row:ty, |$this:ident| $time:expr, $over:expr $(, $variant:expr)?) => {
         impl $crate::rows::Shown for $row {
-            fn head(&self) -> &lab_bench::Head {
+            fn head(&self) -> &$crate::Head {
                 &self.head
             }
 
@@ -35,8 +38,16 @@ macro_rules! shown {
             }
 
             fn over(&self) -> Vec<(&'static str, Option<f64>)> {
-                vec![$(($rival, { let $this = self; $ratio })),*]
+                let $this = self;
+                // A workload without rivals has no use for it.
+                let _ = $this;
+                $over
             }
+
+            $(fn variant(&self) -> Option<&'static str> {
+                let $this = self;
+                $variant
+            })?
         }
     };
 }
@@ -59,7 +70,7 @@ pub fn beside_rivals<R: Shown>(row: &R) -> String {
 }
 
 /// Puts text in brackets, if it is not empty.
-fn in_brackets(text: String) -> String {
+pub fn in_brackets(text: String) -> String {
     if text.is_empty() { text } else { format!(" ({text})") }
 }
 
@@ -111,14 +122,14 @@ pub fn capital(text: &str) -> String {
 }
 
 /// The cell of the target's name.
-pub fn target<R: Shown>(row: &R) -> String {
+pub fn target<R: Shown>(row: &R) -> Cell<'static> {
     let target = row.head().target;
-    row.variant().map_or_else(|| target.to_string(), |variant| format!("{target} ({variant})"))
+    ("target", row.variant().map_or_else(|| target.to_string(), |variant| format!("{target} ({variant})")))
 }
 
 /// The cell of the thread count.
-pub fn threads(head: &Head) -> String {
-    with_distance(head.threads, head)
+pub fn threads(head: &Head) -> Cell<'static> {
+    ("threads", with_distance(head.threads, head))
 }
 
 /// A number of threads or CPUs, with the distance between the CPUs.
@@ -127,40 +138,35 @@ pub fn with_distance(count: usize, head: &Head) -> String {
 }
 
 /// The cell of the bucket count.
-pub fn buckets(head: &Head) -> String {
-    head.buckets.map_or_else(dash, |buckets| buckets.to_string())
+pub fn buckets(head: &Head) -> Cell<'static> {
+    ("buckets", head.buckets.map_or_else(dash, |buckets| buckets.to_string()))
 }
 
-/// The cells of median, p10, p90.
-pub fn spread(spread: &Spread, digits: usize) -> [String; 3] {
-    [spread.median, spread.p10, spread.p90].map(|time| format!("{time:.digits$}"))
-}
-
-/// The cells of p50, p99, max.
-pub fn tail(tail: &Tail) -> [String; 3] {
-    [tail.p50, tail.p99, tail.max].map(|time| format!("{time:.2}"))
+/// The cells of median, p10, p90. `ns` is the header of the median.
+pub fn spread(ns: &'static str, spread: &Spread, digits: usize) -> [Cell<'static>; 3] {
+    [(ns, spread.median), ("p10", spread.p10), ("p90", spread.p90)]
+        .map(|(header, time)| (header, format!("{time:.digits$}")))
 }
 
 /// The cell of a rate, in millions per second.
-pub fn mops(rate: f64, digits: usize) -> String {
-    format!("{:.digits$}", rate / 1e6)
+pub fn mops(rate: f64, digits: usize) -> Cell<'static> {
+    ("Mop/s", format!("{:.digits$}", rate / 1e6))
 }
 
-/// The table of a workload whose calls wake or requeue several sleepers. `cells` returns a row's target, its waiters or
-/// wakers (`at_once` is their header), its times and its ratios.
-pub fn sleepers_table<R: Shown>(
-    rows: &[R],
-    (at_once, ns, digits): (&str, &str, usize),
-    cells: impl Fn(&R) -> (String, usize, Spread, Ratios),
-) -> String {
-    let header = ["target", "threads", at_once, "buckets", ns, "p10", "p90", "/ kernel", "/ parking_lot"];
+/// The cells of the ratios to the rivals.
+pub fn ratios(ratios: &Ratios) -> [Cell<'static>; 2] {
+    [("/ kernel", table::ratio(ratios.kernel)), ("/ parking_lot", table::ratio(ratios.parking_lot))]
+}
+
+/// A cell with its column's header.
+pub type Cell<'a> = (&'a str, String);
+
+/// The table of all rows: `cells` returns a row's. The first `words` cells of a row are aligned left.
+pub fn table<'a, R>(rows: &[R], words: usize, cells: impl Fn(&R) -> Vec<Cell<'a>>) -> String {
+    let header: Vec<_> = rows.first().map(&cells).unwrap_or_default().into_iter().map(|(header, _)| header).collect();
     let mut table = table::new(&header);
     for row in rows {
-        let (target, at_once, times, ratios) = cells(row);
-        let mut cells = vec![target, row.head().threads.to_string(), at_once.to_string(), buckets(row.head())];
-        cells.extend(spread(&times, digits));
-        cells.extend([ratios.kernel, ratios.parking_lot].map(table::ratio));
-        table.add_row(table::align(cells, 1));
+        table.add_row(table::align(cells(row).into_iter().map(|(_, cell)| cell).collect(), words));
     }
     table::finish(table)
 }

@@ -1,24 +1,34 @@
 //! The bounds that the engine must keep (`--figures`), checked on the samples of this run.
 
+use crate::crowd::{Case as CrowdCase, section as crowd_section};
+use crate::locks::Case as LocksCase;
+use crate::requeue::{AtOnce, section as requeue_section};
+use crate::sizes::share_of_best;
+use crate::timers::{Case as TimersCase, Measure as TimersMeasure, section as timers_section};
+use crate::wasm::{Case as WasmCase, WASMTIME, section as wasm_section};
+use crate::{Lab, Memory};
+use anyhow::Result;
 use comfy_table::{Attribute, Cell, CellAlignment, Color};
-use lab_bench::Memory;
-use lab_bench::crowd::{Case as CrowdCase, section as crowd_section};
-use lab_bench::lock_pi::SECTION as LOCK_PI;
-use lab_bench::locks::{Case as LocksCase, Target as LocksTarget};
-use lab_bench::requeue::{AtOnce, section as requeue_section};
-use lab_bench::sizes::share_of_best;
-use lab_bench::timers::{Case as TimersCase, Measure as TimersMeasure, section as timers_section};
-use lab_bench::wasm::{Case as WasmCase, WASMTIME, section as wasm_section};
 use lab_measure::series::{Key, Series};
 use lab_targets::Operation;
 use lab_targets::crowd::Kind;
 use lab_targets::timers::{Name as Timers, Test};
-use lab_terminal::table;
+use lab_terminal::{stdout, table};
 use serde_json::{Value, json};
+
+/// Prints every figure with its bound.
+pub fn print(lab: &Lab<'_>, memory: &Memory) -> Result<()> {
+    let figures = all(&lab.series, memory);
+    if lab.settings.json {
+        let rows = figures.iter().map(|figure| figure.json().to_string()).collect::<Vec<_>>();
+        return stdout::print(&rows.join("\n"));
+    }
+    stdout::print(&format!("\n## figures\n{}", text(&figures)))
+}
 
 /// The bound of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Bound {
+enum Bound {
     /// Smaller is better.
     AtMost(f64),
     /// Larger is better.
@@ -26,20 +36,18 @@ pub enum Bound {
 }
 
 /// One line of the table.
-pub struct Figure {
-    /// The figure's name.
-    pub name: &'static str,
-    /// The measured value. `None` if this run has no samples of it.
-    pub measured: Option<f64>,
-    /// The bound.
-    pub bound: Bound,
+struct Figure {
+    name: &'static str,
+    /// `None` if this run has no samples of it.
+    measured: Option<f64>,
+    bound: Bound,
     /// Unit of both numbers.
-    pub unit: &'static str,
+    unit: &'static str,
 }
 
 impl Figure {
     /// Whether the bound is kept. `None` if nothing was measured.
-    pub fn met(&self) -> Option<bool> {
+    fn met(&self) -> Option<bool> {
         self.measured.map(|measured| match self.bound {
             Bound::AtMost(bound) => measured <= bound,
             Bound::AtLeast(bound) => measured >= bound,
@@ -47,7 +55,7 @@ impl Figure {
     }
 
     /// The row for `--json`.
-    pub fn json(&self) -> Value {
+    fn json(&self) -> Value {
         let (at, bound) = match self.bound {
             Bound::AtMost(bound) => ("most", bound),
             Bound::AtLeast(bound) => ("least", bound),
@@ -60,7 +68,7 @@ impl Figure {
 }
 
 /// The table, and how many bounds are kept.
-pub fn text(figures: &[Figure]) -> String {
+fn text(figures: &[Figure]) -> String {
     let mut table = table::new(&["figure", "measured", "bound", "met"]);
     for figure in figures {
         let bound = match figure.bound {
@@ -104,7 +112,7 @@ fn figure(name: &'static str, measured: Option<f64>, bound: Bound, unit: &'stati
 }
 
 /// All figures, in the order of the table.
-pub fn all(series: &Series, memory: &Memory) -> Vec<Figure> {
+fn all(series: &Series, memory: &Memory) -> Vec<Figure> {
     let mut figures = operations(series);
     figures.extend(tables(series));
     figures.extend(calls(series));
@@ -170,7 +178,7 @@ fn calls(series: &Series) -> Vec<Figure> {
         let section = requeue_section(at_once);
         series.ratio((&section, "live", 1000), (&section, "kernel", 1000))
     };
-    let lock_pi = series.ratio((LOCK_PI, "live", 1), (LOCK_PI, "kernel", 1));
+    let lock_pi = series.ratio(("lock-pi", "live", 1), ("lock-pi", "kernel", 1));
     vec![
         figure("requeue 1000, one a call: live / kernel", requeue(AtOnce::Some(1)), AtMost(0.8), ""),
         figure("requeue 1000, all in one call: live / kernel", requeue(AtOnce::All), AtMost(0.8), ""),
@@ -227,8 +235,8 @@ fn locks(series: &Series) -> Vec<Figure> {
     ];
     let judge = |(name, case): (&'static str, LocksCase)| {
         let (section, threads) = (case.section(), case.threads());
-        let key = |target: LocksTarget| (section.as_str(), target.text(), threads);
-        let ratio = series.ratio(key(LocksTarget::Ufutex), key(LocksTarget::ParkingLot));
+        let key = |target| (section.as_str(), target, threads);
+        let ratio = series.ratio(key("live"), key("parking_lot"));
         let bound = if matches!(case, LocksCase::Many(..) | LocksCase::Lot(..)) { 1.0 } else { 1.05 };
         figure(name, ratio, Bound::AtMost(bound), "")
     };

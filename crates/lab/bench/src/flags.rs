@@ -1,0 +1,345 @@
+//! The flags that several workloads have, and their checks.
+
+use crate::perf::FirstLine;
+use crate::settings::{Buckets, Settings};
+use crate::values::{self, List};
+use clap::Args;
+use lab_targets::{Layout, Name, Policy};
+use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
+
+/// Largest memory for the words of one workload.
+const WORDS_BYTES_MAX: usize = 1 << 30;
+
+/// `--format`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
+pub enum Format {
+    /// Tables with a sentence below
+    Table,
+    /// As --json
+    Json,
+    /// As `perf bench futex` prints
+    #[strum(to_string = "perf", serialize = "default")]
+    Perf,
+    /// As `perf bench --format simple futex` prints
+    Simple,
+}
+
+/// Flag of every workload.
+#[derive(Clone, Args)]
+pub struct Noise {
+    /// Take the samples beside N busy loops on each CPU [N if left out: 1]
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1",
+        value_parser = values::number::<usize>(1, 64, "busy loops on each CPU, or no value for 1"))]
+    pub noise: Option<usize>,
+}
+
+/// Flags of every workload that compares targets.
+#[derive(Clone, Args)]
+pub struct Common {
+    /// How long in all: seconds, or a time such as 2m
+    #[arg(short, long, value_name = "TIME", value_parser = values::runtime)]
+    runtime: Option<f64>,
+    /// Rounds (each has one sample of every target); growth runs at least 9
+    #[arg(long, value_name = "N", value_parser = values::number::<usize>(1, REPEAT_MAX, "rounds"))]
+    repeat: Option<usize>,
+    #[command(flatten)]
+    noise: Noise,
+    /// No progress and no notes on stderr
+    #[arg(short, long)]
+    silent: bool,
+    /// Print one JSON object per line on stdout, and nothing else
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+    /// Lock all current and future memory
+    #[arg(short, long)]
+    mlockall: bool,
+}
+
+/// Largest number of rounds.
+pub const REPEAT_MAX: usize = 10_000;
+
+impl Common {
+    /// The settings of these flags.
+    fn settings(&self, format: Option<Format>) -> Settings {
+        let perf = match format {
+            Some(Format::Perf) => Some(FirstLine::Shown),
+            Some(Format::Simple) => Some(FirstLine::Left),
+            Some(Format::Table | Format::Json) | None => None,
+        };
+        Settings {
+            runtime_s: self.runtime,
+            repeat: self.repeat,
+            noise: self.noise.noise,
+            silent: self.silent,
+            json: self.json || format == Some(Format::Json),
+            perf,
+            mlockall: self.mlockall,
+            ..Settings::default()
+        }
+    }
+}
+
+/// Flags of workloads that perf does not have.
+#[derive(Clone, Args)]
+pub struct Output {
+    #[command(flatten)]
+    common: Common,
+    /// table or json
+    #[arg(long, value_parser = values::among::<Format>(&[Format::Table, Format::Json]))]
+    format: Option<Format>,
+}
+
+impl Output {
+    /// The settings of these flags.
+    pub fn settings(&self) -> Settings {
+        self.common.settings(self.format)
+    }
+}
+
+/// Flag of workloads on tables whose size is not a flag.
+#[derive(Clone, Args)]
+pub struct OfLayout {
+    /// Bucket layout of the engine's tables
+    #[arg(long, value_parser = values::one_of::<Layout>(), default_value = "lean")]
+    pub layout: Layout,
+}
+
+/// Flags of workloads on futex tables.
+#[derive(Clone, Args)]
+pub struct Tables {
+    /// Buckets: a power of two; 0: the global table; auto: for every target the size at which `live`
+    /// settles under this load
+    #[arg(short, long, value_name = "N", value_parser = buckets)]
+    buckets: Option<List<Buckets>>,
+    #[command(flatten)]
+    of: OfLayout,
+    /// Size policy of `live`: threads, load, or a power of two [default: load; with -b N, N]
+    #[arg(long, value_name = "POLICY", value_parser = values::policy)]
+    policy: Option<Policy>,
+}
+
+/// `-b`.
+fn buckets(text: &str) -> Result<List<Buckets>, String> {
+    let accepted = format!("a power of two from 2 to {}, 0 for the global table, or auto", values::BUCKETS_MAX);
+    values::list(text, &accepted, |part| match part {
+        "auto" => Some(Buckets::Auto),
+        "0" => Some(Buckets::Exactly(0)),
+        number => values::slots(number).ok().map(Buckets::Exactly),
+    })
+}
+
+impl Tables {
+    /// Adds these flags to the settings. Only `--sweep` takes several sizes.
+    fn add_to(&self, settings: Settings) -> Result<Settings, String> {
+        let sizes = self.sizes();
+        if let [_, second, ..] = sizes {
+            let second = match second {
+                Buckets::Auto => "auto".to_string(),
+                Buckets::Exactly(slots) => slots.to_string(),
+            };
+            return Err(format!(
+                "--buckets '{second}' is a second value; accepted: one value, or several with hash --sweep"
+            ));
+        }
+        let buckets = sizes.first().copied().unwrap_or(Buckets::Auto);
+        Ok(Settings { buckets, layout: self.of.layout, policy: self.policy, ..settings })
+    }
+
+    /// The values of `-b`.
+    pub fn sizes(&self) -> &[Buckets] {
+        self.buckets.as_ref().map_or(&[], |sizes| sizes)
+    }
+}
+
+/// Flag of workloads in which threads sleep.
+#[derive(Clone, Args)]
+pub struct Sleeping {
+    // The help text has the names.
+    #[arg(long, value_name = "LIST", value_parser = values::some_among(values::sleeping()), help = help_of_targets(&values::sleeping()))]
+    pub targets: Option<List<Name>>,
+}
+
+/// Flag of workloads that are also measured on `floor`.
+#[derive(Clone, Args)]
+pub struct Targets {
+    // The help text has the names.
+    #[arg(long, value_name = "LIST", value_parser = values::some_of::<Name>(), help = help_of_targets(Name::VARIANTS))]
+    pub targets: Option<List<Name>>,
+}
+
+impl Targets {
+    /// Whether `floor` is among them, on which no thread can sleep.
+    pub fn have_floor(&self) -> bool {
+        self.targets.as_ref().is_some_and(|targets| targets.contains(&Name::Floor))
+    }
+}
+
+/// The help text of `--targets`.
+pub fn help_of_targets(all: &[Name]) -> String {
+    format!("Targets, a comma list [default: all]: {}", values::names(all))
+}
+
+/// The given targets, which must have the settings' layout. By default all of `others` that have it.
+pub fn targets(settings: Settings, given: Option<&List<Name>>, others: &[Name]) -> Result<Settings, String> {
+    let layout = settings.layout;
+    let having: Vec<Name> = others.iter().copied().filter(|name| name.has_layout(layout)).collect();
+    let Some(List(given)) = given else { return Ok(Settings { targets: having, ..settings }) };
+    match given.iter().find(|name| !name.has_layout(layout)) {
+        Some(name) => Err(format!(
+            "--targets '{name}' is not accepted with --layout '{layout}'; accepted: {}",
+            values::names(having)
+        )),
+        None => Ok(Settings { targets: given.clone(), ..settings }),
+    }
+}
+
+/// Flag of workloads that can use shared futexes.
+#[derive(Clone, Args)]
+pub struct Shared {
+    /// Use shared futexes instead of process-private ones
+    #[arg(short = 'S', long)]
+    pub shared: bool,
+}
+
+/// Flags of workloads on futex tables that perf does not have.
+#[derive(Clone, Args)]
+pub struct Own {
+    #[command(flatten)]
+    sleeping: Sleeping,
+    #[command(flatten)]
+    tables: Tables,
+    #[command(flatten)]
+    output: Output,
+}
+
+impl Own {
+    /// The settings of these flags.
+    pub fn settings(&self) -> Result<Settings, String> {
+        let settings = self.tables.add_to(self.output.settings())?;
+        targets(settings, self.sleeping.targets.as_ref(), Name::VARIANTS)
+    }
+}
+
+/// Flags of all of perf's workloads, besides their targets.
+#[derive(Clone, Args)]
+pub struct Perfs {
+    #[command(flatten)]
+    pub tables: Tables,
+    #[command(flatten)]
+    pub shared: Shared,
+    /// With -b: the table keeps its size (as in perf 6.16)
+    #[arg(short = 'I', long)]
+    pub immutable: bool,
+    #[command(flatten)]
+    common: Common,
+    /// table; json; perf (or default): what `perf bench futex` prints, for `live` or --targets, with perf's
+    /// defaults: as many threads as CPUs, 10 s or 10 runs; simple: the same without its first line
+    #[arg(long, value_parser = values::one_of::<Format>())]
+    format: Option<Format>,
+}
+
+impl Perfs {
+    /// The settings of the flags that every workload and every run has.
+    pub fn common(&self) -> Settings {
+        Settings { layout: self.tables.of.layout, ..self.common.settings(self.format) }
+    }
+
+    /// The settings of these flags. With perf's output the default target is `live`, and there is one number of threads.
+    pub fn settings(&self, given: Option<&List<Name>>, threads: Option<&List<usize>>) -> Result<Settings, String> {
+        let settings = self.tables.add_to(self.common())?;
+        let settings = Settings { shared: self.shared.shared, immutable: self.immutable, ..settings };
+        if self.immutable && settings.buckets == Buckets::Auto {
+            return Err("--immutable is not accepted without --buckets; accepted: --immutable -b N".to_string());
+        }
+        if settings.perf.is_none() {
+            return targets(settings, given, Name::VARIANTS);
+        }
+        match threads.and_then(|threads| threads.get(1)) {
+            Some(second) => {
+                Err(format!("--threads '{second}' is a second value; accepted: one value with --format perf"))
+            }
+            None => targets(settings, given, &[Name::Live]),
+        }
+    }
+}
+
+/// Flag of workloads on many words.
+#[derive(Clone, Args)]
+pub struct Futexes {
+    /// Futexes (words) of each thread
+    #[arg(short, long, value_name = "N", default_value = "1024",
+        value_parser = values::number::<usize>(1, 1 << 24, "futexes a thread"))]
+    pub futexes: usize,
+}
+
+/// Flags of workloads on many words at a chosen distance.
+#[derive(Clone, Args)]
+pub struct Words {
+    #[command(flatten)]
+    pub number: Futexes,
+    /// Distance between two words in bytes; 4 is an array, as perf's
+    #[arg(long, value_name = "BYTES", default_value = "4", value_parser = stride)]
+    pub stride: usize,
+}
+
+/// `--stride`.
+fn stride(text: &str) -> Result<usize, String> {
+    const MOST: usize = 65_536;
+    values::whole(text, 4, MOST)
+        .filter(|bytes| bytes % 4 == 0)
+        .ok_or_else(|| format!("is not accepted; accepted: a multiple of 4 from 4 to {MOST} bytes"))
+}
+
+impl Words {
+    /// As many words as requested, in an array.
+    pub fn array(number: &Futexes) -> Words {
+        Words { number: number.clone(), stride: size_of::<u32>() }
+    }
+
+    /// An error if the words of so many threads take too much memory.
+    pub fn check(&self, threads: Option<&List<usize>>) -> Result<(), String> {
+        let (futexes, stride) = (self.number.futexes, self.stride);
+        let most = threads.and_then(|threads| threads.iter().max()).copied().unwrap_or(16);
+        let bytes = most.saturating_mul(futexes).saturating_mul(stride);
+        if bytes <= WORDS_BYTES_MAX {
+            return Ok(());
+        }
+        Err(format!(
+            "--futexes '{futexes}' is too large: {most} threads with {stride} bytes per word need {bytes} bytes; \
+            accepted: up to {WORDS_BYTES_MAX} bytes in all"
+        ))
+    }
+}
+
+/// Fields of the rows of every futex workload, for the help.
+const HEAD: &str = "\
+Rows of --json, one object per line:
+  workload, target, threads, futexes, repeat (rounds), shared; policy and layout of the engine's targets
+  buckets        of the table at the end (null: it cannot be seen from outside)
+  cpus_apart_ns  one-way time of a cache line between the first two CPUs, if both are used; cpus_distance: near (below
+                 60 ns) or far";
+
+/// End of the help of a futex workload: the fields of its rows behind those of all, and examples.
+pub fn help_of_futexes(rows: &str, examples: &str) -> String {
+    // A text that begins behind a backslash has lost the blanks of its first line.
+    help(&format!("{HEAD}\n  {rows}"), examples)
+}
+
+/// End of the help: `text`, and what is the same for all workloads.
+pub fn help(text: &str, examples: &str) -> String {
+    let line = if examples.lines().count() > 1 { "Examples" } else { "Example" };
+    format!(
+        "{text}
+With --noise each row has noise, the busy loops on each CPU, and no sample is taken once more.
+
+Exit status:
+  0    measured
+  1    it failed
+  2    a mistake in the options
+  130  interrupted by Ctrl-C: the rows have the samples until then; a second Ctrl-C ends it at once
+
+{line}:
+{examples}"
+    )
+}
