@@ -156,15 +156,13 @@ impl Seat {
     }
 
     fn notify(&self) {
-        let woke = profile::wakes(self.address());
+        profile::wakes(self.address());
         // [Pc]: no store, which would hide what another waker has stored.
-        if self.word.swap(NOTIFIED, Ordering::Release) != SPINNING {
-            // SAFETY: a private wake touches no memory.
-            unsafe { raw::syscall6(libc::SYS_futex, [self.word.as_ptr() as u64, WAKE, 1, 0, raw::COOKIE, 0]) };
+        if self.word.swap(NOTIFIED, Ordering::Release) == SPINNING {
+            return;
         }
-        if let Some(woke) = woke {
-            woke.came_from_here();
-        }
+        // SAFETY: a private wake touches no memory.
+        unsafe { raw::syscall6(libc::SYS_futex, [self.word.as_ptr() as u64, WAKE, 1, 0, raw::COOKIE, 0]) };
     }
 
     /// A waker that notifies the sleeper, at any time and from any thread.

@@ -3,7 +3,7 @@
 mod bound;
 
 use crate::past::Past;
-use crate::word::{End, Place, WokenBy, Word};
+use crate::word::{End, WokenBy, Word};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use ufutex_program::ring::Kind;
@@ -80,8 +80,6 @@ pub struct Thread {
     pub name: String,
     /// Its wait that has not ended.
     pub waits: Option<Wait>,
-    /// Its last wake, until the record comes that says from where.
-    woke: Option<Woke>,
     /// Time of the last record of it as a sleeper or waker.
     last_ns: u64,
 }
@@ -108,18 +106,9 @@ pub struct Wait {
 #[derive(Clone, Copy)]
 struct Waker {
     tid: u32,
-    /// 0 until the record comes that says it.
     stack: StackId,
     at_ns: u64,
     cpu: u64,
-}
-
-/// A wake of which it is not known yet from where it was made.
-struct Woke {
-    at_ns: u64,
-    seat: u64,
-    /// If the wait has ended: its word, its place, and how long it was.
-    ended: Option<(u64, Place, u64)>,
 }
 
 impl Account {
@@ -152,8 +141,9 @@ impl Account {
         let own = match kind {
             Kind::Stack => 1,
             Kind::Begins | Kind::Requeued => 2,
-            Kind::Mapped | Kind::Named | Kind::WokeFrom => 3,
-            Kind::Ended | Kind::Wakes => 4,
+            Kind::Mapped | Kind::Named => 3,
+            Kind::Ended => 4,
+            Kind::Wakes => 5,
             Kind::Sleeps => 10,
         };
         let Some((record, rest)) = record.split_at_checked(own) else { return self.note_broken(process) };
@@ -188,10 +178,9 @@ impl Account {
                 process.written.insert(number >> 52, StackId(number));
                 self.stacks.entry(StackId(number)).or_insert_with(|| rest.into());
             }
-            (Kind::Wakes, &[time, tid, seat, cpu]) => {
-                process.wakes(Waker { tid: tid as u32, stack: StackId(0), at_ns: time, cpu }, seat);
+            (Kind::Wakes, &[time, tid, seat, number, cpu]) => {
+                process.wakes(Waker { tid: tid as u32, stack: StackId(number), at_ns: time, cpu }, seat);
             }
-            (Kind::WokeFrom, &[time, tid, number]) => process.woke_from(time, tid as u32, StackId(number)),
             (Kind::Ended, &[time, seat, result, cpu]) => process.ended(time, seat, result.cast_signed(), cpu),
             _ => {}
         }
@@ -255,8 +244,7 @@ impl Process {
 
     fn wakes(&mut self, waker: Waker, seat: u64) {
         self.passes(waker.at_ns);
-        let thread = self.threads.entry(waker.tid).or_default();
-        (thread.last_ns, thread.woke) = (waker.at_ns, Some(Woke { at_ns: waker.at_ns, seat, ended: None }));
+        self.threads.entry(waker.tid).or_default().last_ns = waker.at_ns;
         let sleeper = self.seats.get(&seat).copied();
         if sleeper == Some(waker.tid) {
             return; // the thread is to be polled again
@@ -272,37 +260,12 @@ impl Process {
         }
     }
 
-    /// A thread has made its wake of that time from this stack. A thread says so before its next wake.
-    fn woke_from(&mut self, at_ns: u64, tid: u32, stack: StackId) {
-        let woke = self.threads.get_mut(&tid).and_then(|thread| thread.woke.take());
-        let Some(woke) = woke.filter(|woke| woke.at_ns == at_ns) else { return };
-        if let Some((word, place, ns)) = woke.ended {
-            let site = self.words.get_mut(&word).and_then(|word| word.sites.get_mut(&place));
-            return site.into_iter().for_each(|site| site.was_woken_from(tid, stack, ns));
-        }
-        let sleeper = self.seats.get(&woke.seat).and_then(|tid| self.threads.get_mut(tid));
-        let waker = sleeper.and_then(|thread| thread.waits.as_mut()?.waker.as_mut());
-        let waker = waker.or_else(|| self.early.get_mut(&woke.seat));
-        if let Some(waker) = waker.filter(|waker| (waker.tid, waker.at_ns) == (tid, at_ns)) {
-            waker.stack = stack;
-        }
-    }
-
     fn ended(&mut self, time: u64, seat: u64, result: i64, cpu: u64) {
         self.passes(time);
         const ETIMEDOUT: i64 = -(libc::ETIMEDOUT as i64);
         self.early.remove(&seat);
         let Some(&tid) = self.seats.get(&seat) else { return };
-        let Some(wait) = self.threads.get(&tid).and_then(|thread| thread.waits.as_ref()) else { return };
-        let (word, place, ns) = (wait.word, (wait.stack, wait.operation), time.saturating_sub(wait.since_ns));
-        let waker = wait.waker;
-        if result >= 0
-            && let Some(waker) = waker
-            && let Some(woke) = self.threads.get_mut(&waker.tid).and_then(|thread| thread.woke.as_mut())
-            && (woke.at_ns, woke.seat) == (waker.at_ns, seat)
-        {
-            woke.ended = Some((word, place, ns));
-        }
+        let waker = self.threads.get(&tid).and_then(|thread| thread.waits.as_ref()?.waker);
         self.end(
             time,
             tid,
@@ -373,14 +336,8 @@ pub mod tests {
 
     /// A thread wakes another one, from this stack.
     pub fn woken(account: &mut Account, tid: u64, waker: u64, stack: &[u64], time: u64) {
-        account.note(1, Kind::Wakes, &[time, waker, SEAT + tid, 0]);
-        woke_from(account, waker, stack, time);
-    }
-
-    /// The record of the stack from which a thread has made its wake of that time.
-    fn woke_from(account: &mut Account, waker: u64, stack: &[u64], time: u64) {
         let number = written(account, stack);
-        account.note(1, Kind::WokeFrom, &[time, waker, number]);
+        account.note(1, Kind::Wakes, &[time, waker, SEAT + tid, number, 0]);
     }
 
     /// A thread begins to wait, and ends.
@@ -409,8 +366,8 @@ pub mod tests {
     fn wakes(account: &mut Account, time: u64, tid: u64, woken: u64) {
         let [first, last] = name("wakes");
         account.note(1, Kind::Named, &[tid, first, last]);
-        account.note(1, Kind::Wakes, &[time, tid, SEAT + woken, tid % 2]);
-        woke_from(account, tid, &[0x333], time);
+        account.note(1, Kind::Stack, &[6, 0x333]);
+        account.note(1, Kind::Wakes, &[time, tid, SEAT + woken, 6, tid % 2]);
     }
 
     pub fn ends(account: &mut Account, time: u64, tid: u64, result: i64) {
@@ -449,44 +406,6 @@ pub mod tests {
         let site = account.processes[&1].words[&WORD].sites.values().next().expect("one stack");
         assert_eq!(site.wakers.keys().map(|(tid, _)| *tid).collect::<Vec<_>>(), [20]);
         assert_eq!(site.sum.waits, 2);
-    }
-
-    #[test]
-    fn stack_of_a_waker_is_found_when_its_record_comes_before_or_after_the_end_of_the_wait() {
-        let mut account = Account::default();
-        let wakes_only = |account: &mut Account, time| account.note(1, Kind::Wakes, &[time, 20, SEAT + 10, 0]);
-        let wakers = |account: &Account| {
-            let site = account.processes[&1].words[&WORD].sites.values().next().expect("one stack");
-            let stack = |id: StackId| account.stack(id).first().copied().unwrap_or(0);
-            let mut wakers: Vec<_> = site.wakers.iter().map(|((tid, id), sum)| (*tid, stack(*id), *sum)).collect();
-            wakers.sort_unstable_by_key(|(_, stack, _)| *stack);
-            wakers
-        };
-        let sum = |waits, total_ns| Sum { waits, total_ns };
-        sleeps(&mut account, 1000, 10, 0);
-        wakes_only(&mut account, 1100);
-        woke_from(&mut account, 20, &[0x333], 1100);
-        ends(&mut account, 1200, 10, 0);
-        assert_eq!(wakers(&account), [(20, 0x333, sum(1, 200))]);
-        sleeps(&mut account, 2000, 10, 0);
-        wakes_only(&mut account, 2100);
-        ends(&mut account, 2300, 10, 0);
-        assert_eq!(wakers(&account), [(20, 0, sum(1, 300)), (20, 0x333, sum(1, 200))], "from where is not known yet");
-        // The thread waits again meanwhile, and a wake that found a wait that had ended otherwise has a record, too.
-        sleeps(&mut account, 2400, 10, 0);
-        woke_from(&mut account, 20, &[0x444], 2100);
-        assert_eq!(wakers(&account), [(20, 0x333, sum(1, 200)), (20, 0x444, sum(1, 300))]);
-        wakes_only(&mut account, 2500);
-        ends(&mut account, 2600, 10, -110);
-        woke_from(&mut account, 20, &[0x555], 2500);
-        // A stack that could not be walked, and one whose thread was ended before it was.
-        for time in [3000, 4000] {
-            sleeps(&mut account, time, 10, 0);
-            wakes_only(&mut account, time + 1);
-            ends(&mut account, time + 2, 10, 0);
-        }
-        account.note(1, Kind::WokeFrom, &[3001, 20, 0]);
-        assert_eq!(wakers(&account), [(20, 0, sum(2, 4)), (20, 0x333, sum(1, 200)), (20, 0x444, sum(1, 300))]);
     }
 
     #[test]
@@ -545,8 +464,7 @@ pub mod tests {
             (Kind::Requeued, &[1]),
             (Kind::Mapped, &[1, 2]),
             (Kind::Sleeps, &[1; 9]),
-            (Kind::Wakes, &[1; 3]),
-            (Kind::WokeFrom, &[1; 2]),
+            (Kind::Wakes, &[1; 4]),
             (Kind::Stack, &[]),
             (Kind::Ended, &[1; 3]),
             (Kind::Named, &[1; 2]),
@@ -557,19 +475,12 @@ pub mod tests {
         }
         // Any numbers may stand in the others.
         let mut account = Account::default();
-        for kind in [
-            Kind::Begins,
-            Kind::Mapped,
-            Kind::Stack,
-            Kind::Sleeps,
-            Kind::Wakes,
-            Kind::WokeFrom,
-            Kind::Ended,
-            Kind::Sleeps,
-            Kind::Ended,
-        ] {
+        for kind in
+            [Kind::Begins, Kind::Mapped, Kind::Stack, Kind::Sleeps, Kind::Wakes, Kind::Ended, Kind::Sleeps, Kind::Ended]
+        {
             for value in [0, 1, u64::MAX] {
-                account.note(1, kind, &[value; 20]);
+                let len = if kind == Kind::Ended { 4 } else { 20 };
+                account.note(1, kind, &vec![value; len]);
             }
         }
         account.processes.values_mut().for_each(|process| process.end_all(0));

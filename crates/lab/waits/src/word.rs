@@ -137,19 +137,6 @@ impl Site {
             End::Other => {}
         }
     }
-
-    /// It is now known from where this thread ended a wait that took so long.
-    pub fn was_woken_from(&mut self, tid: u32, stack: StackId, ns: u64) {
-        // It may have been dropped.
-        let Some(unknown) = self.wakers.get_mut(&(tid, StackId(0))) else { return };
-        unknown.waits -= 1;
-        unknown.total_ns = unknown.total_ns.saturating_sub(ns);
-        if unknown.waits == 0 {
-            self.wakers.remove(&(tid, StackId(0)));
-        }
-        self.wakers.entry((tid, stack)).or_default().add(ns);
-        trim(&mut self.wakers, |sum| sum.total_ns);
-    }
 }
 
 /// Waits for one word.

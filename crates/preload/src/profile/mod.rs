@@ -229,35 +229,20 @@ impl Asleep {
     }
 }
 
-/// Notes that the calling thread wakes the one that sleeps at `seat`. `None` if no record was written.
+/// Notes that the calling thread wakes the one that sleeps at `seat`.
 #[inline(always)]
-pub fn wakes(seat: u64) -> Option<Woke> {
-    let (process, ring) = ring()?;
-    note_wake(process, ring, seat)
+pub fn wakes(seat: u64) {
+    if let Some((process, ring)) = ring() {
+        note_wake(process, ring, seat);
+    }
 }
 
 #[inline(never)]
-fn note_wake(process: &'static Process, ring: &'static Ring, seat: u64) -> Option<Woke> {
+fn note_wake(process: &'static Process, ring: &'static Ring, seat: u64) {
     let now = now();
     let tid = thread(process, ring, now);
-    write(ring, Kind::Wakes, &[&[now, tid, seat, vdso::getcpu().into()]]).then_some(Woke { process, ring, now, tid })
-}
-
-/// A wake that the calling thread has made.
-pub struct Woke {
-    process: &'static Process,
-    ring: &'static Ring,
-    now: u64,
-    tid: u64,
-}
-
-impl Woke {
-    /// Notes from where. After the wake, so that the woken thread does not wait for the walk of the waker's stack.
-    #[inline(never)]
-    pub fn came_from_here(self) {
-        let stack = self.process.profile.stacks.record(self.now, self.ring);
-        write(self.ring, Kind::WokeFrom, &[&[self.now, self.tid, stack]]);
-    }
+    let stack = process.profile.stacks.record(now, ring);
+    write(ring, Kind::Wakes, &[&[now, tid, seat, stack, vdso::getcpu().into()]]);
 }
 
 /// Notes each requeue that moves waiters.

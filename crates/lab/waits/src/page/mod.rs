@@ -174,8 +174,7 @@ mod tests {
         account.note(1, Kind::Stack, &[5, 0x111]);
         account.note(1, Kind::Stack, &[6, 0x333]);
         account.note(1, Kind::Sleeps, &[1000, 10, 0x4000, 137, 0x7000, 5, 2, 0, 0, 0]);
-        account.note(1, Kind::Wakes, &[1500, 20, 0x7000, 0]);
-        account.note(1, Kind::WokeFrom, &[1500, 20, 6]);
+        account.note(1, Kind::Wakes, &[1500, 20, 0x7000, 6, 0]);
         account.note(1, Kind::Ended, &[1600, 0x7000, 0, 0]);
         let mut newest = Newest::default();
         newest.add(account.take_past());
