@@ -65,7 +65,7 @@ pub enum Scope {
 ///   inode's. In another namespace the number means another object.
 /// - From 2^61 to 2^62: a [`SharedObject`](crate::SharedObject), which domains of several namespaces map. The system chooses
 ///   the number ([`SharedObject::id`](crate::SharedObject::id)). Use no other, and none that a guest chooses: until the system
-///   gives a number out it names an object of the caller's namespace, and waiters queued by then are found by no wake later.
+///   gives a number out it names an object of the caller's namespace, and no later wake finds waiters that are queued by then.
 ///
 /// ```
 /// use ufutex::ObjectId;

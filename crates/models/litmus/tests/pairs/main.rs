@@ -1,4 +1,4 @@
-//! The pairs of ORDERING.md that no other checker covers, written out from the code.
+//! Pairs of ORDERING.md, written out from the code. The models of loom cover some of them too, such as [A] and [B].
 //!
 //! No model allows the outcome of a test. RC11 allows it if an ordering that the test calls needed is weakened. If
 //! another labelled ordering is weakened, RC11 still forbids it, and the test says why the ordering is kept.
