@@ -117,12 +117,9 @@ pub use table::size::Policy;
 /// The platform that the engine runs on, and the nodes of the machine: the host's, or those that an embedder gives with
 /// [`SystemConfig::platform`] and [`SystemConfig::topology`].
 ///
-/// With the default feature `std` threads sleep by calls of the host: futex(2) on Linux, WaitOnAddress on Windows, and
-/// condition variables elsewhere ([`AnyStd`](platform::AnyStd)). On Windows the suites have run under Wine; macOS, FreeBSD and
-/// NetBSD are type-checked. Hosts other than Linux have no CPU-time clocks, no nodes, and neither `timer::Signals` nor
-/// `timer::EventFd`. [`timer::Base`] says which clock stands in for one that a host lacks. No wait ends early there, but Windows
-/// ends timeouts up to 16 ms late. If the realtime clock is set, a deadline on it that has passed is noticed within 100 ms. If the
-/// machine sleeps past a deadline, that is noticed within 10 s after it wakes up, or 100 ms by the realtime clock.
+/// With the default feature `std` threads sleep by calls of the host: futex(2) on Linux, WaitOnAddress on Windows, and condition
+/// variables elsewhere ([`AnyStd`](platform::AnyStd)). On Windows the suites have run under Wine; macOS, FreeBSD and NetBSD are
+/// type-checked. Only Linux has CPU-time clocks, nodes, `timer::Signals` and `timer::EventFd`. For other clocks see [`timer::Base`].
 ///
 /// Without `std` an embedder gives a [`Platform`](platform::Platform). Without one, a thread that would sleep spins, and its
 /// timeouts do not end. Futures and custom waiters need none. Timers and timeouts of futures use [`SystemConfig::clocks`].
@@ -164,15 +161,13 @@ pub mod parking {
 #[cfg(doctest)]
 mod pages {
     #[doc = include_str!("../../../README.md")]
-    mod readme {}
     #[doc = include_str!("../README.md")]
-    mod package_readme {}
+    mod readmes {}
     #[doc = include_str!("../../../docs/EMBEDDING.md")]
     mod embedding {}
     #[doc = include_str!("../../../docs/OBSERVING.md")]
     mod observing {}
-    #[cfg(feature = "parking")]
-    #[doc = include_str!("../../../docs/PARKING.md")]
+    #[cfg_attr(feature = "parking", doc = include_str!("../../../docs/PARKING.md"))]
     mod parking {}
     #[doc = include_str!("../../../docs/TIMERS.md")]
     mod timers {}
