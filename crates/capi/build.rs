@@ -53,6 +53,11 @@ fn write_pages() {
 /// Writes an `export!` of all functions of the interface.
 fn write_exports(jump: &str) {
     let mut files: Vec<_> = fs::read_dir("src/api").unwrap().map(|file| file.unwrap().path()).collect();
+    // An editor may have files of its own there.
+    let is_source = |file: &PathBuf| {
+        file.file_name().unwrap().to_string_lossy().strip_suffix(".rs").is_some_and(|name| !name.starts_with('.'))
+    };
+    files.retain(is_source);
     files.sort();
     let sources: String = files.iter().map(|file| fs::read_to_string(file).unwrap()).collect();
     let functions = sources.lines().filter_map(|line| line.split_once("extern \"C\" fn ufutex_")?.1.split('(').next());

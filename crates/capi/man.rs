@@ -174,7 +174,7 @@ fn text(plain: &str) -> String {
     plain.split_inclusive(|c| !is_of_name(c)).map(word).collect()
 }
 
-/// Without what means something else to roff.
+/// Escapes roff's special characters. A line that begins with a request's character is none of ours.
 fn escaped(plain: &str) -> String {
     plain.replace('\\', "\\e").replace('-', "\\-").replace('^', "\\(ha").replace('~', "\\(ti").replace('`', "\\(ga")
 }

@@ -862,8 +862,8 @@ long ufutex_domain_pid_namespace(struct ufutex_domain *domain);
 // Frees a domain and its tables. End its tasks first: a task may outlive its domain, but ufutex_task_exit() needs the
 // domain, and the task's robust lists are not walked any more.
 //
-// Returns 0. -EBUSY: a thread or task waits in it, or another thread is using it; then it stays as it is. -EINVAL:
-// NULL; -EBADF: not a handle of a domain, or freed before.
+// Returns 0. -EBUSY: a thread or task waits in it, or another thread is using it, and it stays as it is; -EINVAL: NULL;
+// -EBADF: not a handle of a domain, or freed before.
 //
 // Any thread; not async-signal-safe.
 int ufutex_domain_free(struct ufutex_domain *domain);
@@ -1258,12 +1258,14 @@ int ufutex_resume(long result,
 
 // Like ufutex_wait(), but no thread sleeps: for schedulers. Queues a waiter if the word holds expected.
 //
+// When the waiter should be checked, callback(context) is called once, by any thread, perhaps before this function
+// returns. Then call ufutex_waiter_finish(). The callback must not wait and must not use this waiter: it only notifies a
+// scheduler. When a function that has ended or freed the waiter has returned, the callback is not called any more. That
+// function waits for a call in progress, so do not hold a lock that the callback takes. The caller has to watch the
+// timeout: see ufutex_waiter_deadline(), ufutex_waiter_end().
+//
 // Returns -EINPROGRESS and stores the waiter's handle in *waiter. If the wait does not begin, returns the result of
-// ufutex_wait() and stores NULL. When the waiter should be checked, callback(context) is called once, by any thread,
-// perhaps before this function returns. Then call ufutex_waiter_finish(). The callback must not wait and must not use
-// this waiter: it only notifies a scheduler. When a function that has ended or freed the waiter has returned, the
-// callback is not called any more. That function waits for a call in progress, so do not hold a lock that the callback
-// takes. The caller has to watch the timeout: see ufutex_waiter_deadline(), ufutex_waiter_end().
+// ufutex_wait() and stores NULL.
 //
 // Errors as for ufutex_wait(). -EINVAL: also if callback or waiter is NULL.
 //
@@ -1279,6 +1281,8 @@ long ufutex_prepare_wait(struct ufutex_domain *domain,
 
 // Like ufutex_waitv(), but no thread sleeps: see ufutex_prepare_wait(). The array is not used after the return.
 //
+// Returns as ufutex_prepare_wait().
+//
 // Any thread; not async-signal-safe.
 long ufutex_prepare_waitv(struct ufutex_domain *domain,
                           const struct ufutex_waitv_word *words,
@@ -1289,6 +1293,8 @@ long ufutex_prepare_waitv(struct ufutex_domain *domain,
                           struct ufutex_waiter **waiter);
 
 // Like ufutex_lock_pi(), but no thread sleeps: see ufutex_prepare_wait().
+//
+// Returns as ufutex_prepare_wait().
 //
 // Any thread; not async-signal-safe.
 long ufutex_prepare_lock_pi(struct ufutex_domain *domain,
@@ -1301,6 +1307,8 @@ long ufutex_prepare_lock_pi(struct ufutex_domain *domain,
                             struct ufutex_waiter **waiter);
 
 // Like ufutex_wait_requeue_pi(), but no thread sleeps: see ufutex_prepare_wait().
+//
+// Returns as ufutex_prepare_wait().
 //
 // Any thread; not async-signal-safe.
 long ufutex_prepare_wait_requeue_pi(struct ufutex_domain *domain,
@@ -1317,6 +1325,8 @@ long ufutex_prepare_wait_requeue_pi(struct ufutex_domain *domain,
 // Like ufutex_syscall(), but no thread sleeps: see ufutex_prepare_wait(). A call that does not wait has been made on
 // return. The structs memory and args are not used after the return. The functions of memory are used as long as the
 // waiter exists.
+//
+// Returns as ufutex_prepare_wait().
 //
 // Any thread; not async-signal-safe.
 long ufutex_prepare_syscall(struct ufutex_domain *domain,
@@ -1462,10 +1472,9 @@ int ufutex_timers_gettime(struct ufutex_timers *timers,
                           int32_t id,
                           struct ufutex_itimerspec *setting);
 
-// How many intervals of a timer had passed unnoticed when its last expiry was taken, at most INT_MAX:
-// timer_getoverrun(2). Takes no lock.
+// How many intervals of a timer had passed unnoticed when its last expiry was taken: timer_getoverrun(2). Takes no lock.
 //
-// -1 if the clock was set back to before that expiry. -EINVAL: no such timer, NULL; -EBADF: not a handle of timers.
+// Returns that number, at most INT_MAX, or -1 if the clock was set back to before that expiry. -EINVAL: no such timer, NULL; -EBADF: not a handle of timers.
 //
 // Any thread; not async-signal-safe.
 int ufutex_timers_getoverrun(struct ufutex_timers *timers,
@@ -1533,8 +1542,8 @@ int ufutex_timers_take(struct ufutex_timers *timers,
 // that they point to; NULL for this program's own. No call blocks.
 //
 // Returns the kernel's result, from 0 up or -errno, with the kernel's order of errors. This function adds the errors
-// that follow. -ENOSYS: another number; -EINVAL: args is NULL or misaligned, timers is NULL, a function is missing from memory; -E2BIG; -EBADF: not
-// a handle of timers.
+// that follow. -ENOSYS: another number; -EINVAL: args is NULL or misaligned, timers is NULL, a function is missing from
+// memory; -E2BIG; -EBADF: not a handle of timers.
 //
 // Any thread; not async-signal-safe. Calls changed of ufutex_timer_clocks.
 long ufutex_timers_syscall(struct ufutex_timers *timers,

@@ -703,6 +703,7 @@ macro_rules! versioned {
         unsafe impl Versioned for $name {
             $(const FIRST_SIZE: usize = offset_of!(Self, $added);)?
         }
+        const _: () = assert!(offset_of!($name, size) == 0);
         impl Default for $name {
             /// Its size, and otherwise zeroes.
             fn default() -> Self {

@@ -89,7 +89,19 @@ fn every_function_and_type_has_a_page_with_all_words_of_its_comment() {
         let [said, kept]: [Vec<String>; 2] = [words(&format!("{name} {comment}")), words(&page)];
         let lost: Vec<_> = said.iter().filter(|word| !kept.contains(word)).collect();
         assert!(lost.is_empty(), "{lost:?} in {page}");
-        assert!(pages["ufutex.3"].contains(&name), "{name}");
+        assert!(
+            pages["ufutex.3"].contains(&format!("\n.B {name}(3)\n"))
+                || pages["ufutex.3"].contains(&name) && kind == Kind::Macro,
+            "{name} is not listed"
+        );
+        let (_, errors) = page.split_once(".SH ERRORS").unwrap_or_default();
+        assert!(!errors.contains(". \\-E"), "an error within another's text: {page}");
+        if let Some((_, returns)) = page.split_once(".SH RETURN VALUE\n") {
+            let begins = ["Returns", "Stores", "None.", "See"]
+                .iter()
+                .any(|word| returns.trim_start_matches(".PP\n").starts_with(word));
+            assert!(begins, "{page}");
+        }
         let lists = ["-EBADF: ", "-EBADF as for", "-EINVAL: ", "Errors as for"];
         assert_eq!(page.contains(".SH RETURN VALUE"), kind == Kind::Function, "{page}");
         assert_eq!(page.contains(".SH ERRORS"), lists.iter().any(|list| comment.contains(list)), "{page}");

@@ -4,7 +4,7 @@
 //! `ufutex report` writes a page about this machine, and `ufutex compare` compares two files of rows.
 //! `ufutex soak` uses everything at once, and accounts for it.
 //!
-//! This package has the command line only: `cli` turns arguments into settings. The work is in the packages next to this
+//! This package has the command line only: `cli` turns arguments into a function to run. The work is in the packages next to this
 //! one. Results go to stdout (tables, or one JSON object on a line), everything else to stderr.
 
 // `eprintln!` panics if stderr cannot be written; `stderr::say` does not.

@@ -88,12 +88,19 @@ fn render(name: &str, command: &Command, all: &[(String, Command)], to: &mut dyn
     let title = title(name);
     let source = format!("ufutex {}", env!("CARGO_PKG_VERSION"));
     let named = command.clone().display_name(&title).bin_name(format!("ufutex {name}").trim_end());
-    let man = Man::new(named).title(title.to_uppercase()).source(source).manual("ufutex");
-    man.render_title(to)?;
+    // `Man::render_title` leaves an empty date away, and the version would take its place.
+    writeln!(to, r#".ie \n(.g .ds Aq \(aq"#)?;
+    writeln!(to, ".el .ds Aq '")?;
+    writeln!(to, r#".TH {} 1 "" "{source}" ufutex"#, title.to_uppercase())?;
+    let man = Man::new(named);
     man.render_name_section(to)?;
     man.render_synopsis_section(to)?;
     man.render_description_section(to)?;
-    man.render_options_section(to)?;
+    let mut options = Vec::new();
+    man.render_options_section(&mut options)?;
+    // An empty line between two breaks is one too many for mandoc.
+    let options = String::from_utf8(options)?.replace(".br\n\n.br\n", ".sp\n");
+    to.write_all(options.as_bytes())?;
     if command.has_subcommands() {
         man.render_subcommands_section(to)?;
     }

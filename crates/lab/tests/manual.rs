@@ -187,8 +187,10 @@ fn formatters_have_nothing_to_say_against_the_pages() {
         for formatter in [&["groff", "-man", "-ww", "-Tutf8", "-z"][..], &["mandoc", "-T", "lint", "-W", "warning"]] {
             match Command::new(formatter[0]).args(&formatter[1..]).arg(page).output() {
                 Ok(output) => {
-                    let said = [output.stdout, output.stderr].concat();
-                    assert!(said.is_empty(), "{formatter:?}: {}", String::from_utf8_lossy(&said));
+                    let said = String::from_utf8([output.stdout, output.stderr].concat()).expect("UTF-8");
+                    // The pages have a version in place of a date.
+                    let said: Vec<_> = said.lines().filter(|line| !line.contains("missing date")).collect();
+                    assert!(said.is_empty(), "{formatter:?}: {said:#?}");
                 }
                 Err(error) => skip(format_args!("no {} here: {error}", formatter[0])),
             }

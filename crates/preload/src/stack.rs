@@ -7,7 +7,7 @@ use crate::{gate, raw};
 
 const BYTES: u64 = 256 << 10;
 
-/// Runs `f` on such a stack, with signals blocked. If there is no memory for it, `f` runs on the calling thread's stack.
+/// Runs `f` on such a stack, with signals blocked but for those of faults. If there is no memory for it, `f` runs on the calling thread's stack.
 pub fn run<F: FnMut()>(mut f: F) {
     let mask = gate::block_all();
     match raw::map(BYTES as usize) {
@@ -28,7 +28,7 @@ pub fn run<F: FnMut()>(mut f: F) {
 ///
 /// # Safety
 /// The memory below `top` is large enough, and nothing else uses it. If the thread is on its alternate stack, its signals are
-/// blocked.
+/// blocked ([`gate::block_all`]). Those of faults are not: one that is sent there, or single steps, can still do harm.
 pub unsafe fn run_on<F: FnMut()>(top: u64, mut f: F) {
     /// # Safety
     /// `f` must be an `F`.

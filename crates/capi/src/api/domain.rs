@@ -135,8 +135,8 @@ fn options_of(said: &ufutex_options) -> Result<DomainOptions, Errno> {
 /// Frees a domain and its tables. End its tasks first: a task may outlive its domain, but ufutex_task_exit() needs the
 /// domain, and the task's robust lists are not walked any more.
 ///
-/// Returns 0. -EBUSY: a thread or task waits in it, or another thread is using it; then it stays as it is. -EINVAL:
-/// NULL; -EBADF: not a handle of a domain, or freed before.
+/// Returns 0. -EBUSY: a thread or task waits in it, or another thread is using it, and it stays as it is; -EINVAL: NULL;
+/// -EBADF: not a handle of a domain, or freed before.
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]

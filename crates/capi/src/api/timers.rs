@@ -277,10 +277,9 @@ pub unsafe extern "C" fn ufutex_timers_gettime(
     })
 }
 
-/// How many intervals of a timer had passed unnoticed when its last expiry was taken, at most INT_MAX:
-/// timer_getoverrun(2). Takes no lock.
+/// How many intervals of a timer had passed unnoticed when its last expiry was taken: timer_getoverrun(2). Takes no lock.
 ///
-/// -1 if the clock was set back to before that expiry. -EINVAL: no such timer, NULL; -EBADF: not a handle of timers.
+/// Returns that number, at most INT_MAX, or -1 if the clock was set back to before that expiry. -EINVAL: no such timer, NULL; -EBADF: not a handle of timers.
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -393,8 +392,8 @@ pub unsafe extern "C" fn ufutex_timers_take(
 /// that they point to; NULL for this program's own. No call blocks.
 ///
 /// Returns the kernel's result, from 0 up or -errno, with the kernel's order of errors. This function adds the errors
-/// that follow. -ENOSYS: another number; -EINVAL: args is NULL or misaligned, timers is NULL, a function is missing from memory; -E2BIG; -EBADF: not
-/// a handle of timers.
+/// that follow. -ENOSYS: another number; -EINVAL: args is NULL or misaligned, timers is NULL, a function is missing from
+/// memory; -E2BIG; -EBADF: not a handle of timers.
 ///
 /// Any thread; not async-signal-safe. Calls changed of ufutex_timer_clocks.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]

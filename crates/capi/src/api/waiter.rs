@@ -238,12 +238,14 @@ impl Prepare {
 
 /// Like ufutex_wait(), but no thread sleeps: for schedulers. Queues a waiter if the word holds expected.
 ///
+/// When the waiter should be checked, callback(context) is called once, by any thread, perhaps before this function
+/// returns. Then call ufutex_waiter_finish(). The callback must not wait and must not use this waiter: it only notifies a
+/// scheduler. When a function that has ended or freed the waiter has returned, the callback is not called any more. That
+/// function waits for a call in progress, so do not hold a lock that the callback takes. The caller has to watch the
+/// timeout: see ufutex_waiter_deadline(), ufutex_waiter_end().
+///
 /// Returns -EINPROGRESS and stores the waiter's handle in *waiter. If the wait does not begin, returns the result of
-/// ufutex_wait() and stores NULL. When the waiter should be checked, callback(context) is called once, by any thread,
-/// perhaps before this function returns. Then call ufutex_waiter_finish(). The callback must not wait and must not use
-/// this waiter: it only notifies a scheduler. When a function that has ended or freed the waiter has returned, the
-/// callback is not called any more. That function waits for a call in progress, so do not hold a lock that the callback
-/// takes. The caller has to watch the timeout: see ufutex_waiter_deadline(), ufutex_waiter_end().
+/// ufutex_wait() and stores NULL.
 ///
 /// Errors as for ufutex_wait(). -EINVAL: also if callback or waiter is NULL.
 ///
@@ -271,6 +273,8 @@ pub unsafe extern "C" fn ufutex_prepare_wait(
 
 /// Like ufutex_waitv(), but no thread sleeps: see ufutex_prepare_wait(). The array is not used after the return.
 ///
+/// Returns as ufutex_prepare_wait().
+///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_prepare_waitv(
@@ -294,6 +298,8 @@ pub unsafe extern "C" fn ufutex_prepare_waitv(
 }
 
 /// Like ufutex_lock_pi(), but no thread sleeps: see ufutex_prepare_wait().
+///
+/// Returns as ufutex_prepare_wait().
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -319,6 +325,8 @@ pub unsafe extern "C" fn ufutex_prepare_lock_pi(
 }
 
 /// Like ufutex_wait_requeue_pi(), but no thread sleeps: see ufutex_prepare_wait().
+///
+/// Returns as ufutex_prepare_wait().
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -350,6 +358,8 @@ pub unsafe extern "C" fn ufutex_prepare_wait_requeue_pi(
 /// Like ufutex_syscall(), but no thread sleeps: see ufutex_prepare_wait(). A call that does not wait has been made on
 /// return. The structs memory and args are not used after the return. The functions of memory are used as long as the
 /// waiter exists.
+///
+/// Returns as ufutex_prepare_wait().
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]

@@ -191,7 +191,7 @@ fn target(lab: &mut Lab<'_>, asked: &Crowd, name: Name, targets: usize, notes: &
     let has_own_cpu = lab.own_cpus() > 0;
     let disturbances = Disturbances::default();
     let rows = lab.measure(
-        &format!("crowd: {name}, {} rows", competitors.len()),
+        &format!("crowd: {name}, {} rows at most", competitors.len()),
         pace.rounds,
         &competitors,
         |_, one| {

@@ -343,3 +343,21 @@ Exit status:
 {examples}"
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_strides_out_of_range_are_refused() {
+        for bad in ["", "1", "3", "2097152", "automatic", "4,,8"] {
+            assert!(buckets(bad).is_err(), "{bad}");
+        }
+        let sizes = [Buckets::Exactly(0), Buckets::Exactly(4), Buckets::Auto];
+        assert!(buckets("0,4,auto").is_ok_and(|List(list)| list == sizes));
+        for bad in ["0", "2", "6", "-4", "+4", "131072"] {
+            assert!(stride(bad).is_err(), "{bad}");
+        }
+        assert_eq!(stride("64"), Ok(64));
+    }
+}

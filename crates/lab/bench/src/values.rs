@@ -118,9 +118,10 @@ pub fn unwritable(file: &Path) -> Option<String> {
     Some(format!("'{}' {reason}; accepted: a file that can be written", file.display()))
 }
 
-/// A whole number within bounds.
+/// A whole number within bounds: digits alone.
 pub fn whole(text: &str, smallest: usize, largest: usize) -> Option<usize> {
-    text.parse().ok().filter(|number| (smallest..=largest).contains(number))
+    let digits = Some(text).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
+    digits.parse().ok().filter(|number| (smallest..=largest).contains(number))
 }
 
 /// `-t`.

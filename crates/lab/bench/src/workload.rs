@@ -1,6 +1,6 @@
 //! What a workload is, and the list of all.
 //!
-//! A workload is one file. It has a struct of its flags, whose documentation is its help; the struct of a row, which
+//! A workload begins in one file. It has a struct of its flags, whose documentation is its help; the struct of a row, which
 //! `--json` prints; and [`Workload`] for the flags: name, check, cases, samples, rows, table and sentence. Such a file and
 //! its line in [`ALL`] are all that a new workload needs.
 //!

@@ -115,8 +115,14 @@ impl<'a> Command<'a> {
         let is_there = match verb {
             "bench" => {
                 let name = format!("    const NAME: &'static str = \"{workload}\";");
-                let below = |file: &&File| file.path.starts_with("crates/lab/bench/src/");
-                files.iter().filter(below).any(|file| file.text.lines().any(|line| line == name))
+                let list = files.iter().find(|file| file.path == "crates/lab/bench/src/workload.rs");
+                let is_listed =
+                    |module: &str| list.is_some_and(|list| list.text.contains(&format!("    entry::<{module}::")));
+                let module = |file: &File| {
+                    Some(file.path.strip_prefix("crates/lab/bench/src/")?.split(['/', '.']).next()?.to_string())
+                };
+                let has_name = |file: &&File| file.text.lines().any(|line| line == name);
+                files.iter().filter(has_name).filter_map(module).any(|module| is_listed(&module))
             }
             "sim" => [("crates/lab/src/cli/mod.rs", "OwnSim"), ("crates/lab/sim/src/settings.rs", "Workload")]
                 .iter()
@@ -219,6 +225,8 @@ mod tests {
                 "crates/lab/bench/src/it.rs",
                 "impl Workload for It {\n    const NAME: &'static str = \"ping-pong\";\n}\n",
             ),
+            ("crates/lab/bench/src/unlisted/mod.rs", "    const NAME: &'static str = \"unlisted\";\n"),
+            ("crates/lab/bench/src/workload.rs", "static ALL: &[Entry] = &[\n    entry::<it::It>(),\n];\n"),
         ];
         let files = files.map(|(path, text)| File { path: path.to_string(), text: text.to_string() });
         let manifest = "[package]\nname = \"it\"\n\n[[test]]\nname = \"far\"\npath = \"../far.rs\"\n";
@@ -269,6 +277,7 @@ mod tests {
         assert_eq!(missing(there), [""; 0]);
         assert_eq!(missing("`cargo run --release -- bunch`"), ["no subcommand bunch"]);
         assert_eq!(missing("`cargo run --release -- bench pingpong`"), ["no subcommand bench pingpong"]);
+        assert_eq!(missing("`cargo run -- bench unlisted`"), ["no subcommand bench unlisted"]);
         assert_eq!(missing("`cargo run -- sim ping-pong`"), ["no subcommand sim ping-pong"]);
     }
 

@@ -23,7 +23,14 @@ pub fn explanations(text: &str) -> BTreeMap<String, String> {
             continue;
         }
         if line.is_empty() || !reason.is_empty() {
-            all.extend(ids.drain(..).map(|id| (id, reason.join(" "))));
+            for id in ids.drain(..) {
+                let before = all.insert(id, reason.join(" "));
+                assert!(
+                    before.is_none(),
+                    "a mutant is listed twice, the first time for this reason: {}",
+                    before.unwrap_or_default()
+                );
+            }
             reason.clear();
         }
         ids.extend((!line.is_empty()).then(|| line.to_string()));

@@ -87,7 +87,7 @@ impl Stacks {
         }
         // Before a lock is held, for which other threads would then have no stack.
         super::wait_for_reader(ring, || ring.has_room());
-        // As `run_on` asks for it.
+        // `run_on` requires that on the alternate stack.
         let mask = is_on_alternate_stack().then(gate::block_all);
         let number = self.walk_and_record(Registers { ip, sp, bp }, now, ring);
         if let Some(mask) = mask {

@@ -93,6 +93,8 @@ impl Workload for Neighbour {
     }
 
     fn check(&mut self) -> Result<Settings, String> {
+        // Now, because a container may change them while the attacks go on.
+        self.threads.get_or_insert_with(|| machine::allowed_cpus().len().saturating_sub(1).max(1));
         let (runtime, samples) = (self.runtime_s(), self.samples());
         if self.sample() < SAMPLE_MIN {
             let least = SAMPLE_MIN.as_secs_f64() * samples as f64;

@@ -177,6 +177,10 @@ impl Workload for Schbench {
     }
 
     fn check(&mut self) -> Result<Settings, String> {
+        // Now, because a container may change them while the runs go on.
+        let cpus = machine::allowed_cpus().len();
+        self.threads.get_or_insert(cpus.div_ceil(self.message_threads));
+        self.executors.get_or_insert(cpus);
         if self.json && self.file.as_deref() == Some(Path::new("-")) {
             return Err("-j '-' is not accepted with --json; accepted: a file, or one of the two".to_string());
         }
