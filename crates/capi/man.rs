@@ -174,7 +174,7 @@ fn text(plain: &str) -> String {
     plain.split_inclusive(|c| !is_of_name(c)).map(word).collect()
 }
 
-/// Escapes roff's special characters. A line that begins with a request's character is none of ours.
+/// Escapes roff's special characters. (`.` and `'` are special only where a line begins, which no text of ours does with them.)
 fn escaped(plain: &str) -> String {
     plain.replace('\\', "\\e").replace('-', "\\-").replace('^', "\\(ha").replace('~', "\\(ti").replace('`', "\\(ga")
 }

@@ -1474,7 +1474,8 @@ int ufutex_timers_gettime(struct ufutex_timers *timers,
 
 // How many intervals of a timer had passed unnoticed when its last expiry was taken: timer_getoverrun(2). Takes no lock.
 //
-// Returns that number, at most INT_MAX, or -1 if the clock was set back to before that expiry. -EINVAL: no such timer, NULL; -EBADF: not a handle of timers.
+// Returns that number, at most INT_MAX, or -1 if the clock was set back to before that expiry. -EINVAL: no such timer,
+// NULL; -EBADF: not a handle of timers.
 //
 // Any thread; not async-signal-safe.
 int ufutex_timers_getoverrun(struct ufutex_timers *timers,

@@ -7,7 +7,8 @@ use crate::{gate, raw};
 
 const BYTES: u64 = 256 << 10;
 
-/// Runs `f` on such a stack, with signals blocked but for those of faults. If there is no memory for it, `f` runs on the calling thread's stack.
+/// Runs `f` on such a stack, with signals blocked but for those of faults. If there is no memory for it, `f` runs on the
+/// calling thread's stack.
 pub fn run<F: FnMut()>(mut f: F) {
     let mask = gate::block_all();
     match raw::map(BYTES as usize) {

@@ -279,7 +279,8 @@ pub unsafe extern "C" fn ufutex_timers_gettime(
 
 /// How many intervals of a timer had passed unnoticed when its last expiry was taken: timer_getoverrun(2). Takes no lock.
 ///
-/// Returns that number, at most INT_MAX, or -1 if the clock was set back to before that expiry. -EINVAL: no such timer, NULL; -EBADF: not a handle of timers.
+/// Returns that number, at most INT_MAX, or -1 if the clock was set back to before that expiry. -EINVAL: no such timer,
+/// NULL; -EBADF: not a handle of timers.
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]

@@ -80,7 +80,7 @@ impl All {
     /// Checks the flags against each other. An error is one line for the user.
     pub fn check(&self) -> Result<Bench, String> {
         let futex = self.targets.as_ref().map(|targets| &targets.futex);
-        // Most workloads would have no target.
+        // The other workloads would have no target.
         if futex.is_some_and(|targets| **targets == [Name::Floor]) {
             return Err("--targets 'floor' is for hash and wake; accepted: one of these workloads, or further targets"
                 .to_string());

@@ -297,7 +297,7 @@ impl Words {
         Words { number: number.clone(), stride: size_of::<u32>() }
     }
 
-    /// An error if the words of so many threads take too much memory.
+    /// An error if the words of all threads together take too much memory.
     pub fn check(&self, threads: Option<&List<usize>>) -> Result<(), String> {
         let (futexes, stride) = (self.number.futexes, self.stride);
         let most = threads.and_then(|threads| threads.iter().max()).copied().unwrap_or(16);

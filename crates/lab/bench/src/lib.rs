@@ -138,8 +138,9 @@ impl<'a> Lab<'a> {
         self.beside_noise(|| sample::rounds(rounds, competitors, progress, sample))
     }
 
-    /// As [`rounds`](Self::rounds), of `cases`, with a progress line about the stage. Stores the time of each sample in
-    /// the series under the key of its case, and makes a row of each case that has samples. After Ctrl-C some have none.
+    /// Takes one sample of each case in each round ([`rounds`](Self::rounds)), with a progress line about the stage. Stores
+    /// the time of each sample in the series under the key of its case, and makes a row of each case that has samples.
+    /// After Ctrl-C some have none.
     pub fn measure<C, S, R>(
         &mut self,
         stage: &str,

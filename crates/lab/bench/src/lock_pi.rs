@@ -166,7 +166,7 @@ impl LockPi {
         Arc::new((0..if self.multi { threads } else { 1 }).map(|_| OwnLine::default()).collect())
     }
 
-    /// How long a thread sleeps while it holds the lock, in microseconds `default` if that was not given.
+    /// How long a thread sleeps while it holds the lock: `--hold`, or `default` microseconds.
     fn hold(&self, default: u64) -> Option<Duration> {
         Some(Duration::from_micros(self.hold.unwrap_or(default))).filter(|hold| !hold.is_zero())
     }

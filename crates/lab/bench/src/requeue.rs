@@ -74,7 +74,7 @@ pub enum AtOnce {
 }
 
 impl AtOnce {
-    /// Of so many waiters.
+    /// How many of `threads` waiters a call requeues.
     fn of(self, threads: usize) -> usize {
         match self {
             AtOnce::Some(count) => count.min(threads),

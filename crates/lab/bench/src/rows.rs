@@ -39,7 +39,7 @@ macro_rules! shown {
 
             fn over(&self) -> Vec<(&'static str, Option<f64>)> {
                 let $this = self;
-                // A workload without rivals has no use for it.
+                // Unused if the workload has no rivals.
                 let _ = $this;
                 $over
             }

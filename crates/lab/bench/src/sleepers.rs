@@ -97,7 +97,7 @@ pub fn rounds(lab: &Lab<'_>, budget_s: f64, threads: impl Iterator<Item = usize>
 }
 
 /// The table, and the sentence below it. `cells` returns a row's target, its waiters or wakers (`at_once` is their
-/// header), its times (`ns`: their header, and the digits) and its ratios; `say` what it is, by its threads and those.
+/// header), its times (`ns`: their header, and the digits) and its ratios; `say` what the row is, by its threads and its waiters or wakers.
 pub fn text<R: Shown>(
     rows: &[R],
     at_once: &'static str,

@@ -113,9 +113,9 @@ pub struct Entry {
 
 /// Why there is no job: clap's error, or the line of [`Workload::check`].
 pub enum Refusal {
-    /// Of clap.
+    /// clap refuses the flags.
     Clap(clap::Error),
-    /// Of a check.
+    /// The workload does.
     Mistake(String),
 }
 
