@@ -133,7 +133,7 @@ pub unsafe fn syscall5(number: libc::c_long, a: usize, b: usize, c: usize, d: us
     }
 }
 
-/// By libc. Miri wants arguments of their C types, and knows these calls.
+/// By libc. Miri wants arguments of their C types, and zero where the kernel ignores one; it knows these calls.
 ///
 /// # Safety
 /// As for [`syscall5`].
@@ -145,7 +145,7 @@ unsafe fn libc_syscall(number: libc::c_long, a: usize, b: usize, c: usize, d: us
         match number {
             libc::SYS_futex => {
                 let (word, time) = (pointer::<u32>(a), pointer::<libc::timespec>(d));
-                let own = without_provenance::<u32>(OWN_CALL as usize);
+                let own = without_provenance::<u32>(if cfg!(miri) { 0 } else { OWN_CALL as usize });
                 libc::syscall(number, word, b as libc::c_int, c as u32, time, own, bits)
             }
             libc::SYS_sched_yield if cfg!(miri) => libc::sched_yield().into(),
