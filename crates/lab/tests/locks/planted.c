@@ -80,6 +80,26 @@ static void *writer(void *name) {
     return NULL;
 }
 
+// Two functions with frames of one size, so that a lock is wanted with one stack pointer from both.
+static __attribute__((noinline)) void hold_orders(void) {
+    struct timespec time = {0, 100000};
+    pthread_mutex_lock(&orders_lock);
+    nanosleep(&time, NULL);
+    pthread_mutex_unlock(&orders_lock);
+}
+
+static __attribute__((noinline)) void by_left(void) { hold_orders(); }
+static __attribute__((noinline, no_icf)) void by_right(void) { hold_orders(); }
+
+static void *alternates(void *name) {
+    pthread_setname_np(pthread_self(), name);
+    for (int i = 0; i < 200; i++) {
+        if (i % 2 == 0) by_left();
+        else by_right();
+    }
+    return NULL;
+}
+
 struct pair {
     pthread_mutex_t *has, *wants;
     const char *name;
@@ -186,6 +206,8 @@ int main(int argc, char **argv) {
         }
         waitpid(child, NULL, 0);
         order();
+    } else if (!strcmp(shape, "callers")) {
+        run(4, alternates, (void *[]){"a", "b", "c", "d"});
     } else if (!strcmp(shape, "exec")) {
         execl("/proc/self/exe", argv[0], "heap", NULL);
     } else if (!strcmp(shape, "rwlock")) {
