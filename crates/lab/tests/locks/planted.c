@@ -1,12 +1,10 @@
 // Programs with a culprit: `planted SHAPE`.
 #define _GNU_SOURCE
 #include <linux/futex.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -80,24 +78,23 @@ static void *writer(void *name) {
     return NULL;
 }
 
-// Two functions with frames of one size, so that a lock is wanted with one stack pointer from both.
-static __attribute__((noinline)) void hold_orders(void) {
-    struct timespec time = {0, 100000};
-    pthread_mutex_lock(&orders_lock);
-    nanosleep(&time, NULL);
-    pthread_mutex_unlock(&orders_lock);
+static unsigned unwoken;
+
+static __attribute__((noinline)) void wait_in_vain(void) {
+    struct timespec soon = {0, 10000000};
+    syscall(SYS_futex, &unwoken, FUTEX_WAIT_PRIVATE, 0, &soon, NULL, 0);
 }
 
-static __attribute__((noinline)) void by_left(void) { hold_orders(); }
-static __attribute__((noinline, no_icf)) void by_right(void) { hold_orders(); }
+// Functions with frames of one size: both wait with one stack pointer.
+static __attribute__((noinline, no_icf)) void by_left(void) { wait_in_vain(); }
+static __attribute__((noinline, no_icf)) void by_right(void) { wait_in_vain(); }
 
-static void *alternates(void *name) {
-    pthread_setname_np(pthread_self(), name);
-    for (int i = 0; i < 200; i++) {
-        if (i % 2 == 0) by_left();
-        else by_right();
+static void *alternates(void *unused) {
+    for (int i = 0; i < 20; i++) {
+        by_left();
+        by_right();
     }
-    return NULL;
+    return unused;
 }
 
 struct pair {
@@ -207,7 +204,7 @@ int main(int argc, char **argv) {
         waitpid(child, NULL, 0);
         order();
     } else if (!strcmp(shape, "callers")) {
-        run(4, alternates, (void *[]){"a", "b", "c", "d"});
+        run(2, alternates, (void *[]){NULL, NULL});
     } else if (!strcmp(shape, "exec")) {
         execl("/proc/self/exe", argv[0], "heap", NULL);
     } else if (!strcmp(shape, "rwlock")) {
