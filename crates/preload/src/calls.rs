@@ -215,14 +215,17 @@ fn count_in_report(kind: usize, address: u64) {
     }
 }
 
-/// The time at which a wait begins to sleep. `None` if no report was asked for.
-pub fn sleep_began() -> Option<u64> {
-    settings::get().stats.map(|_| profile::now())
+/// Notes that a wait begins to sleep, and returns the time. `None` if no report was asked for. futex_waitv(2) names no single word, and
+/// is left out.
+pub fn sleeps(number: Number, address: u64) -> Option<u64> {
+    let process = counted().filter(|_| number != Number::FutexWaitv)?;
+    process.hot.sleeps(address);
+    Some(profile::now())
 }
 
-/// Adds the time since `since`, which [`sleep_began`] returned, to the word. futex_waitv(2) names no single word, and is left out.
-pub fn slept(number: Number, address: u64, since: u64) {
-    if let Some(process) = process().filter(|_| number != Number::FutexWaitv) {
+/// Adds the time since `since`, which [`sleeps`] returned, to the word.
+pub fn slept(address: u64, since: u64) {
+    if let Some(process) = process() {
         process.hot.slept(address, profile::now().saturating_sub(since));
     }
 }

@@ -232,7 +232,7 @@ impl Engine {
         let mut asleep = None;
         let mut since = None;
         let mut begins = || {
-            since = since.or_else(calls::sleep_began);
+            since = since.or_else(|| calls::sleeps(number, args[0]));
             asleep = asleep.take().or_else(|| profile::sleeps(number, &args, taken.seat.address()));
         };
         let result = inside.sleep_until_done(call.pin(), taken.seat, &waker, otherwise, &mut begins);
@@ -240,7 +240,7 @@ impl Engine {
             asleep.ended(result);
         }
         if let Some(since) = since {
-            calls::slept(number, args[0], since);
+            calls::slept(args[0], since);
         }
         result
     }

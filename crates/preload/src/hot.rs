@@ -10,15 +10,19 @@
 //! only a few hundred words are used, no counter is taken over, and counts are exact.
 
 use core::cmp::Reverse;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::vec::Vec;
 
 use serde::{Serialize, Serializer};
 
-/// Counters per set: with their addresses two cache lines. Only takeovers and waits that sleep write the other four.
+/// Counters per set: with their addresses two cache lines. Only takeovers and waits that sleep write the others.
 const WAYS: usize = 8;
-/// log2 of the number of sets: 4096 counters in 192 KiB, of which only the pages that are written to take memory.
+/// log2 of the number of sets: 4096 counters in 1.7 MiB, of which only the pages that are written to take memory.
 const SETS_LOG2: u32 = 9;
+/// Lengths of waits are told apart four to an octave, from 4 microseconds to 15 seconds.
+const LENGTHS: usize = 4 * 22;
+/// log2 of the first length, in nanoseconds.
+const FIRST_LOG2: u32 = 12;
 
 /// Counts which words are named most often. All zeroes at first.
 pub struct Hot {
@@ -36,6 +40,11 @@ struct Set {
     waits: [AtomicU64; WAYS],
     waited_ns: [AtomicU64; WAYS],
     longest_ns: [AtomicU64; WAYS],
+    /// How many threads sleep for the word, and did at most at a time.
+    sleeping: [AtomicU64; WAYS],
+    sleeping_most: [AtomicU64; WAYS],
+    /// How many waits had each [`length`].
+    lengths: [[AtomicU32; LENGTHS]; WAYS],
 }
 
 /// A word, how many calls named it, and for how long threads slept for it.
@@ -52,8 +61,12 @@ pub struct Word {
     pub waits: u64,
     /// For how long in all, in nanoseconds.
     pub waited_ns: u64,
+    /// What 99 of 100 waits did not exceed, in nanoseconds: up to a quarter too high.
+    pub p99_ns: u64,
     /// For how long at most, in nanoseconds.
     pub longest_ns: u64,
+    /// How many threads slept for it at a time, at most.
+    pub waiters_most: u64,
 }
 
 fn hexadecimal<S: Serializer>(address: &u64, to: S) -> Result<S::Ok, S::Error> {
@@ -67,13 +80,24 @@ impl Hot {
         self.set(address).count(address);
     }
 
-    /// Notes that a thread has slept for the word, which a call has named before.
+    /// Notes that a thread begins to sleep for the word, which a call has named before.
+    pub fn sleeps(&self, address: u64) {
+        let set = self.set(address);
+        let Some(way) = set.way(address) else { return };
+        let sleeping = set.sleeping[way].fetch_add(1, Relaxed) + 1;
+        set.sleeping_most[way].fetch_max(sleeping, Relaxed);
+    }
+
+    /// Notes that a thread has slept for the word.
     pub fn slept(&self, address: u64, ns: u64) {
         let set = self.set(address);
-        let Some(way) = set.words.iter().position(|word| word.load(Relaxed) == address) else { return };
+        let Some(way) = set.way(address) else { return };
+        // It is 0 if the word has lost its counter meanwhile, and has got one again.
+        _ = set.sleeping[way].fetch_update(Relaxed, Relaxed, |sleeping| sleeping.checked_sub(1));
         set.waits[way].fetch_add(1, Relaxed);
         set.waited_ns[way].fetch_add(ns, Relaxed);
         set.longest_ns[way].fetch_max(ns, Relaxed);
+        set.lengths[way][length(ns)].fetch_add(1, Relaxed);
     }
 
     fn set(&self, address: u64) -> &Set {
@@ -99,6 +123,19 @@ impl Hot {
     }
 }
 
+/// Where a wait of this length is counted.
+fn length(ns: u64) -> usize {
+    let ns = ns.max(1 << FIRST_LOG2);
+    let octave = ns.ilog2();
+    let quarter = ns >> (octave - 2) & 3;
+    (4 * (octave - FIRST_LOG2) as usize + quarter as usize).min(LENGTHS - 1)
+}
+
+/// The longest wait that is counted there, the last place aside.
+fn longest(length: usize) -> u64 {
+    ((5 + length as u64 % 4) << (length / 4 + FIRST_LOG2 as usize - 2)) - 1
+}
+
 impl Hot {
     /// Calls that named the word with the most calls: a lower bound.
     pub fn most_calls(&self) -> u64 {
@@ -122,9 +159,12 @@ impl Word {
 
 impl Set {
     fn count(&self, address: u64) {
-        let way = self.words.iter().position(|word| word.load(Relaxed) == address);
-        let way = way.unwrap_or_else(|| self.take_over(address));
+        let way = self.way(address).unwrap_or_else(|| self.take_over(address));
         self.calls[way].fetch_add(1, Relaxed);
+    }
+
+    fn way(&self, address: u64) -> Option<usize> {
+        self.words.iter().position(|word| word.load(Relaxed) == address)
     }
 
     /// Finds a counter for a word that had none.
@@ -143,11 +183,22 @@ impl Set {
         if self.words[way].compare_exchange(before, address, Relaxed, Relaxed).is_ok() {
             self.doubtful[way].store(fewest, Relaxed);
             // The times so far are of the word that had the counter before.
-            for times in [&self.waits, &self.waited_ns, &self.longest_ns] {
-                times[way].store(0, Relaxed);
-            }
+            let before = [&self.waits, &self.waited_ns, &self.longest_ns, &self.sleeping, &self.sleeping_most];
+            before.iter().for_each(|of| of[way].store(0, Relaxed));
+            self.lengths[way].iter().for_each(|count| count.store(0, Relaxed));
         }
         way
+    }
+
+    /// What 99 of 100 waits did not exceed.
+    fn p99(&self, way: usize) -> u64 {
+        let counts = || self.lengths[way].iter().map(|count| u64::from(count.load(Relaxed)));
+        let shorter = counts().sum::<u64>() * 99 / 100;
+        let up_to = counts().scan(0, |sum, count| {
+            *sum += count;
+            Some(*sum)
+        });
+        up_to.take(LENGTHS - 1).position(|sum| sum > shorter).map_or(u64::MAX, longest)
     }
 
     fn words(&self) -> impl Iterator<Item = Word> {
@@ -155,9 +206,11 @@ impl Set {
             let address = self.words[way].load(Relaxed);
             let calls_at_most = self.calls[way].load(Relaxed);
             let calls_at_least = calls_at_most.saturating_sub(self.doubtful[way].load(Relaxed));
-            let [waits, waited_ns, longest_ns] =
-                [&self.waits, &self.waited_ns, &self.longest_ns].map(|times| times[way].load(Relaxed));
-            let word = Word { address, calls_at_most, calls_at_least, waits, waited_ns, longest_ns };
+            let [waits, waited_ns, longest_ns, waiters_most] =
+                [&self.waits, &self.waited_ns, &self.longest_ns, &self.sleeping_most].map(|of| of[way].load(Relaxed));
+            let p99_ns = self.p99(way).min(longest_ns);
+            let word =
+                Word { address, calls_at_most, calls_at_least, waits, waited_ns, p99_ns, longest_ns, waiters_most };
             (address != 0 && calls_at_most != 0).then_some(word)
         })
     }

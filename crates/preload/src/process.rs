@@ -59,6 +59,9 @@ pub struct Process {
     pub timer_counts: [AtomicU64; timers::COUNTS],
 }
 
+// Otherwise the kernel may give it a huge page, which takes long to clear when the program starts.
+const _: () = assert!(size_of::<Process>() < 2 << 20);
+
 static PROCESS: AtomicPtr<Process> = AtomicPtr::new(ptr::null_mut());
 
 /// The state of the process. `None` before [`map`].

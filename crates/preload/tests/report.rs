@@ -38,9 +38,13 @@ fn times_belong_to_the_word_that_has_the_counter() {
     hot.count(0x1000);
     hot.count(0x2000);
     hot.count(0x2000);
+    hot.sleeps(0x1000);
+    hot.sleeps(0x1000);
     hot.slept(0x1000, 500);
     hot.slept(0x1000, 300);
-    let slept = Word { waits: 2, waited_ns: 800, longest_ns: 500, ..word(0x1000, 1, 1) };
+    hot.slept(0x1000, 200); // its beginning was not counted
+    hot.sleeps(0x1000);
+    let slept = Word { waits: 3, waited_ns: 1000, p99_ns: 500, longest_ns: 500, waiters_most: 2, ..word(0x1000, 1, 1) };
     assert_eq!(hot.top(9), [slept, word(0x2000, 2, 2)], "the time slept comes first");
     assert_eq!(hot.most_calls(), 2);
     // More words than counters, so that others take over each counter.
@@ -48,6 +52,23 @@ fn times_belong_to_the_word_that_has_the_counter() {
         hot.count(0x1_0000_0000 + 4 * address);
     }
     assert!(hot.top(9).iter().all(|word| word.waits == 0));
+}
+
+#[test]
+fn ninety_nine_of_a_hundred_waits_are_not_longer_than_their_p99() {
+    for (most, one) in
+        [(4_000, 5_000), (20_000, 1_000_000), (1_000_000, 3_000_000_000), (14_000_000_000, 90_000_000_000)]
+    {
+        let hot = hot();
+        hot.count(0x1000);
+        let p99 = || hot.top(1)[0].p99_ns;
+        (0..100).for_each(|_| hot.slept(0x1000, most));
+        assert_eq!(p99(), most, "no longer than the longest");
+        hot.slept(0x1000, one);
+        assert!((most..=most * 5 / 4 + 1024).contains(&p99()), "of {most}: {}", p99());
+        hot.slept(0x1000, one);
+        assert!((one * 4 / 5..=one).contains(&p99()), "two of 102: {}", p99());
+    }
 }
 
 #[test]
@@ -163,7 +184,14 @@ fn report() -> Report {
             HotWord { place: Some("libc.so.6+0x1000".to_string()), word: word(0x7f00_0000_1000, 1_000_000, 1_000_000) },
             HotWord {
                 place: None,
-                word: Word { waits: 4, waited_ns: 10_000, longest_ns: 7_000, ..word(0x3000, 9, 9) },
+                word: Word {
+                    waits: 4,
+                    waited_ns: 10_000,
+                    p99_ns: 6_000,
+                    longest_ns: 7_000,
+                    waiters_most: 2,
+                    ..word(0x3000, 9, 9)
+                },
             },
             HotWord { place: None, word: word(0x1000, 200_009, 200_000) },
             HotWord { place: None, word: word(0x2000, 1_000_000, 12_000) },
@@ -192,7 +220,8 @@ fn text_is_aligned_and_leaves_out_what_is_zero_or_too_little() {
 
          1,000,000      0x7f0000001000             #   80.99 % of all calls, in libc.so.6+0x1000
                  9      0x3000                     #    0.00 % of all calls, in anonymous memory
-                                                   #  slept 10.0µs in 4 waits, 2.5µs each, 7.0µs at most
+                                                   #  slept 10.0µs in 4 waits of 2 threads at most
+                                                   #  2.5µs each, p99 6.0µs, 7.0µs at most
           ~200,000      0x1000                     #   16.20 % of all calls, in anonymous memory
                  ~      at least: more words were used than are counted one by one
 
@@ -262,13 +291,13 @@ fn json_is_one_line_with_units_in_its_names() {
         },
         "hottest": [
             {"address": "0x7f0000001000", "place": "libc.so.6+0x1000", "calls_at_most": 1_000_000,
-             "calls_at_least": 1_000_000, "waits": 0, "waited_ns": 0, "longest_ns": 0},
+             "calls_at_least": 1_000_000, "waits": 0, "waited_ns": 0, "p99_ns": 0, "longest_ns": 0, "waiters_most": 0},
             {"address": "0x3000", "place": null, "calls_at_most": 9, "calls_at_least": 9, "waits": 4, "waited_ns": 10_000,
-             "longest_ns": 7_000},
+             "p99_ns": 6_000, "longest_ns": 7_000, "waiters_most": 2},
             {"address": "0x1000", "place": null, "calls_at_most": 200_009, "calls_at_least": 200_000, "waits": 0,
-             "waited_ns": 0, "longest_ns": 0},
+             "waited_ns": 0, "p99_ns": 0, "longest_ns": 0, "waiters_most": 0},
             {"address": "0x2000", "place": null, "calls_at_most": 1_000_000, "calls_at_least": 12_000, "waits": 0,
-             "waited_ns": 0, "longest_ns": 0},
+             "waited_ns": 0, "p99_ns": 0, "longest_ns": 0, "waiters_most": 0},
         ],
     });
     assert_eq!(json, expected);

@@ -97,6 +97,19 @@ fn lock_on_the_heap_is_named_by_where_it_is_locked() {
 }
 
 #[test]
+fn stacks_that_differ_only_in_a_caller_are_told_apart() {
+    let words = words(&PLANTED, "callers");
+    let word = words.iter().find(|word| word["name"] == "unwoken").unwrap_or_else(|| panic!("{words:?}"));
+    let sites = word["sites"].as_array().expect("sites");
+    let from = |caller: &str| -> f64 {
+        let of_caller = sites.iter().filter(|site| stack(site).contains(&format!("{caller} at planted.c:")));
+        of_caller.map(|site| number(site, "waits")).sum()
+    };
+    // Two threads wait 20 times from each.
+    assert_eq!((from("by_left"), from("by_right"), number(word, "waits")), (40.0, 40.0, 80.0), "{word}");
+}
+
+#[test]
 fn writer_is_named_as_the_holder_of_a_rwlock() {
     let words = words(&PLANTED, "rwlock");
     let table = words.iter().find(|word| word["name"].as_str().is_some_and(|name| name.starts_with("table_lock")));
@@ -424,10 +437,13 @@ fn report_of_run_has_the_time_slept_for_each_word() {
     let words = report["hottest"].as_array().expect("words");
     assert_eq!(words[0]["place"], "[heap]", "the lock that is held longest comes first: {words:?}");
     for word in words.iter().filter(|word| number(word, "waits") != 0.0) {
-        let [waits, all, longest] = ["waits", "waited_ns", "longest_ns"].map(|key| number(word, key));
+        let [waits, all, p99, longest] = ["waits", "waited_ns", "p99_ns", "longest_ns"].map(|key| number(word, key));
         assert!(waits <= number(word, "calls_at_most") && longest <= all && all <= waits * longest, "{word}");
+        assert!(0.0 < p99 && p99 <= longest, "{word}");
     }
     assert!(number(&words[0], "waits") > 0.0);
+    // Six threads want it: one holds it, and the others wait.
+    assert_eq!(number(&words[0], "waiters_most"), 5.0, "{words:?}");
 }
 
 #[test]

@@ -1,12 +1,10 @@
 // Programs with a culprit: `planted SHAPE`.
 #define _GNU_SOURCE
 #include <linux/futex.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -78,6 +76,25 @@ static void *writer(void *name) {
         rest(1);
     }
     return NULL;
+}
+
+static unsigned unwoken;
+
+static __attribute__((noinline)) void wait_in_vain(void) {
+    struct timespec soon = {0, 10000000};
+    syscall(SYS_futex, &unwoken, FUTEX_WAIT_PRIVATE, 0, &soon, NULL, 0);
+}
+
+// Functions with frames of one size: both wait with one stack pointer.
+static __attribute__((noinline, no_icf)) void by_left(void) { wait_in_vain(); }
+static __attribute__((noinline, no_icf)) void by_right(void) { wait_in_vain(); }
+
+static void *alternates(void *unused) {
+    for (int i = 0; i < 20; i++) {
+        by_left();
+        by_right();
+    }
+    return unused;
 }
 
 struct pair {
@@ -186,6 +203,8 @@ int main(int argc, char **argv) {
         }
         waitpid(child, NULL, 0);
         order();
+    } else if (!strcmp(shape, "callers")) {
+        run(2, alternates, (void *[]){NULL, NULL});
     } else if (!strcmp(shape, "exec")) {
         execl("/proc/self/exe", argv[0], "heap", NULL);
     } else if (!strcmp(shape, "rwlock")) {

@@ -28,17 +28,32 @@ fn read(path: &Path) -> Option<HashMap<u64, (String, u32)>> {
     let mut units = dwarf.units();
     while let Ok(Some(header)) = units.next() {
         let Ok(unit) = dwarf.unit(header) else { continue };
-        let mut entries = unit.entries();
-        while let Ok(Some(entry)) = entries.next_dfs() {
-            if entry.tag() == gimli::DW_TAG_variable
-                && let Some(address) = address(&dwarf, &unit, entry)
+        // `None` at the first entry that cannot be read.
+        _ = variables(&unit, |entry| {
+            if let Some(address) = address(&dwarf, &unit, entry)
                 && let Some(place) = place(&dwarf, &unit, entry)
             {
                 places.insert(address, place);
             }
-        }
+        });
     }
     Some(places)
+}
+
+/// Calls `f` with the variables of a unit. Most entries are none: their attributes are skipped.
+fn variables<'a>(unit: &Unit<Slice<'a>>, mut f: impl FnMut(&Entry<'a>)) -> Option<()> {
+    let mut entries = unit.entries_raw(None).ok()?;
+    while !entries.is_empty() {
+        let at = entries.next_offset();
+        let Some(kind) = entries.read_abbreviation().ok()? else { continue };
+        if kind.tag() == gimli::DW_TAG_variable
+            && kind.attributes().iter().any(|one| one.name() == gimli::DW_AT_location)
+        {
+            f(&unit.entry(at).ok()?);
+        }
+        entries.skip_attributes(kind.attributes()).ok()?;
+    }
+    Some(())
 }
 
 /// The address. `None` for a variable on the stack, or one of each thread.

@@ -86,9 +86,9 @@ impl Files {
         self.open.iter().filter(|open| open.gone_ns.is_none()).map(|open| open.pid)
     }
 
-    /// Takes the records that are there when the call begins. Returns whether there were any. Later ones are left for the next call.
+    /// Takes the records that are there when the call begins. Returns how many. Later ones are left for the next call.
     /// The account keeps at most `most` call sites.
-    pub fn drain(&mut self, account: &mut Account, most: usize) -> bool {
+    pub fn drain(&mut self, account: &mut Account, most: usize) -> u64 {
         self.open_new();
         let mut taken = 0u64;
         for open in &mut self.open {
@@ -116,7 +116,7 @@ impl Files {
             account.note_dropped(open.number, ring.dropped());
         }
         account.trim(most);
-        taken != 0
+        taken
     }
 
     /// Ends the waits of processes that were found to have gone by the call before. Their records have been taken meanwhile.

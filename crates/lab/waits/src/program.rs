@@ -21,8 +21,11 @@ use std::time::{Duration, Instant};
 
 /// Exit status if the program was ended because it hung, as in timeout(1).
 const EXIT_HUNG: u8 = 124;
-/// Interval at which records are read.
-const OFTEN: Duration = Duration::from_millis(10);
+/// Intervals at which records are read. The reader takes a CPU from the program's threads each time, so it comes seldom while the ring
+/// is far from full.
+const NAPS: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(50)];
+/// So many records at a time are many: half of what a ring holds.
+const MANY: u64 = ufutex_program::ring::WORDS / 7 / 2;
 /// Interval at which ends of processes and CPU time are checked.
 const SELDOM: Duration = Duration::from_millis(100);
 
@@ -97,10 +100,10 @@ impl Watched<'_> {
     ) -> Result<(ExitStatus, bool)> {
         let (mut still, mut last, mut spent) = (Duration::ZERO, Instant::now(), 0);
         let (mut is_hung, mut was_interrupted) = (false, false);
-        let mut end_by = None;
+        let (mut end_by, mut nap) = (None, NAPS[0]);
         let ended = ProgramEnd::of(program);
         loop {
-            let any = self.records.drain();
+            let taken = self.records.drain();
             if let Some(status) = program.try_wait()? {
                 // The terminal has sent Ctrl-C to the program too.
                 if interrupt::requested() && !was_interrupted {
@@ -116,11 +119,16 @@ impl Watched<'_> {
                 // Unlike Ctrl-C, which the terminal sends to the program too.
                 send(program, libc::SIGTERM);
             }
-            if any {
+            if taken != 0 {
                 still = Duration::ZERO;
             }
             let passed = last.elapsed();
-            ended.wait(OFTEN);
+            if taken > MANY {
+                nap = NAPS[0];
+            } else if taken < MANY / 8 {
+                nap = NAPS[1];
+            }
+            ended.wait(nap);
             if passed < SELDOM {
                 continue;
             }
@@ -134,8 +142,11 @@ impl Watched<'_> {
             let Some(length) = self.locks.hang.filter(|_| !is_hung) else { continue };
             let now = self.cpu_time();
             // Time in which the program's processes or this command were stopped does not count.
-            still =
-                if any || now != spent || self.is_stopped() { Duration::ZERO } else { still + passed.min(2 * SELDOM) };
+            still = if taken != 0 || now != spent || self.is_stopped() {
+                Duration::ZERO
+            } else {
+                still + passed.min(2 * SELDOM)
+            };
             spent = now;
             if self.is_hung(still, length) {
                 is_hung = true;

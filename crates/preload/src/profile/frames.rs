@@ -2,8 +2,8 @@
 
 use core::arch::asm;
 use core::cell::UnsafeCell;
-use core::ptr;
 use core::sync::atomic::{AtomicU64, Ordering};
+use core::{mem, ptr};
 use std::boxed::Box;
 use std::vec::Vec;
 
@@ -25,7 +25,12 @@ const SHARDS: usize = 8;
 const STACK: u64 = 64 << 10;
 /// A cache has one entry for each address modulo this number.
 const RULES: u64 = 509;
-/// How far above the stack pointer such a stack is read.
+/// Stacks that a walker remembers, and the words of one at most. They stand for so many nanoseconds: by then another file may be where
+/// one was unmapped.
+const RECENT: usize = 32;
+const MOST_READ: usize = 128;
+const RECENT_FOR: u64 = 1_000_000_000;
+/// How far above the stack pointer a stack in no known mapping is read.
 const MOST_STACK: u64 = 1 << 30;
 
 /// The walkers of a process. All zeroes at first.
@@ -52,6 +57,19 @@ struct Walker {
     caches: [CacheX86_64<MayAllocateDuringUnwind>; 8],
     frames: Vec<u64>,
     page: Page,
+    /// Addresses and values of the words that the last walk has read.
+    read: Vec<(u64, u64)>,
+    recent: [Recent; RECENT],
+}
+
+/// A stack that was walked lately. A walk depends on nothing but registers and the words that it reads: if all are as they were, so is
+/// the stack.
+#[derive(Default)]
+struct Recent {
+    from: Registers,
+    read: Vec<(u64, u64)>,
+    number: u64,
+    until: u64,
 }
 
 /// A copy of one page of a stack whose mapping is not known yet. process_vm_readv(2) makes the copy, because a load could fault, and
@@ -66,7 +84,7 @@ const WORDS: usize = 512;
 const BYTES: u64 = WORDS as u64 * 8;
 
 /// Registers at a point of the calling function.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
 struct Registers {
     ip: u64,
     sp: u64,
@@ -85,15 +103,31 @@ impl Stacks {
             asm!("lea {}, [rip]", "mov {}, rsp", "mov {}, rbp", out(reg) ip, out(reg) sp, out(reg) bp,
                 options(nostack, nomem, preserves_flags));
         }
+        let from = Registers { ip, sp, bp };
+        if let Some(number) = self.recent(from, now) {
+            return number;
+        }
         // Before a lock is held, for which other threads would then have no stack.
         super::wait_for_reader(ring, || ring.has_room());
         // `run_on` requires that on the alternate stack.
         let mask = is_on_alternate_stack().then(gate::block_all);
-        let number = self.walk_and_record(Registers { ip, sp, bp }, now, ring);
+        let number = self.walk_and_record(from, now, ring);
         if let Some(mask) = mask {
             gate::set_mask(mask);
         }
         number
+    }
+
+    /// The number of the calling thread's stack if it was walked lately. Needs little room on the stack and makes no call.
+    fn recent(&self, from: Registers, now: u64) -> Option<u64> {
+        let shard = self.shard(from.sp, 0);
+        let _locked = shard.lock.try_lock()?;
+        // SAFETY: guarded by the lock that we hold. Null, or a box that is never freed.
+        let walker = unsafe { (*shard.walker.get()).as_ref() }?;
+        let recent = &walker.recent[place(from)];
+        // In this order: by those before it, a word is in the stack, as it was for the walk.
+        let is_as_it_was = |(at, value): &(u64, u64)| Native.load(*at, Width::U64) == Ok(*value);
+        (recent.from == from && now < recent.until && recent.read.iter().all(is_as_it_was)).then_some(recent.number)
     }
 
     fn walk_and_record(&self, from: Registers, now: u64, ring: &Ring) -> u64 {
@@ -104,7 +138,13 @@ impl Stacks {
         let walk = || walker.walk(from, &self.modules, now, ring);
         // SAFETY: the walker's own stack, which only the holder of its lock uses. `record` has blocked signals if it must.
         unsafe { stack::run_on(top, walk) };
-        self.record_frames(&walker.frames, ring)
+        let number = self.record_frames(&walker.frames, ring);
+        if number != 0 && (1..MOST_READ).contains(&walker.read.len()) {
+            let recent = &mut walker.recent[place(from)];
+            (recent.from, recent.number, recent.until) = (from, number, now + RECENT_FOR);
+            mem::swap(&mut recent.read, &mut walker.read);
+        }
+        number
     }
 
     /// The number of a stack. Its record is written if it was not.
@@ -126,11 +166,15 @@ impl Stacks {
         number
     }
 
+    /// The shard to be tried first, or after others, by a thread with this stack pointer.
+    fn shard(&self, sp: u64, tried: usize) -> &Shard {
+        &self.shards[(mixed(sp >> 12) + tried) % SHARDS]
+    }
+
     /// A walker that no other thread uses while the lock is held.
     fn take(&self, sp: u64) -> Option<(Locked<'_>, *mut Walker)> {
-        let mixed = (sp >> 12).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         for i in 0..2 * SHARDS {
-            let shard = &self.shards[(mixed as usize + i) % SHARDS];
+            let shard = self.shard(sp, i);
             let Some(locked) = shard.lock.try_lock() else { continue };
             // SAFETY: guarded by the lock that we hold. Null, or a box that is never freed.
             let walker = unsafe { &mut *shard.walker.get() };
@@ -143,6 +187,15 @@ impl Stacks {
         }
         None
     }
+}
+
+/// Where a walker remembers the stack of such registers.
+fn place(from: Registers) -> usize {
+    mixed(from.sp >> 4) % RECENT
+}
+
+fn mixed(number: u64) -> usize {
+    (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
 }
 
 /// Whether the calling thread runs on its alternate stack. `false` if the kernel has disabled it
@@ -162,6 +215,8 @@ impl Walker {
             caches: core::array::from_fn(|_| CacheX86_64::new()),
             frames: Vec::with_capacity(MOST_FRAMES),
             page: Page { at: 0, words: [0; WORDS] },
+            read: Vec::new(),
+            recent: core::array::from_fn(|_| Recent::default()),
         }
     }
 
@@ -169,22 +224,32 @@ impl Walker {
     fn walk(&mut self, from: Registers, modules: &Modules, now: u64, ring: &Ring) {
         self.page.at = 0;
         // A stack in no known mapping costs a system call for each page, so the mappings are read again for it too.
-        let is_known = self.try_walk(from) && self.known.memory_at(from.sp).is_some();
+        let mut is_known = self.try_walk(from) && self.known.memory_at(from.sp).is_some();
         if modules.refresh(&mut self.known, is_known, now, ring) {
-            self.try_walk(from);
+            is_known = self.try_walk(from);
+        }
+        if !is_known {
+            self.read.clear(); // not to be remembered: the next walk may find more
         }
     }
 
     /// Returns `false` if it met an address in no known mapping, at which it ends.
     fn try_walk(&mut self, Registers { ip, sp, bp }: Registers) -> bool {
-        let Self { known, caches, frames, page, .. } = self;
+        let Self { known, caches, frames, page, read, .. } = self;
         frames.clear();
+        read.clear();
         let mut registers = UnwindRegsX86_64::new(ip, sp, bp);
         let mut address = FrameAddress::from_instruction_pointer(ip);
         let readable = known.memory_at(sp);
         let mut load = |at: u64| match readable {
             // The thread's own stack stays where it is.
-            Some(end) if (sp..end).contains(&at) => Native.load(at, Width::U64).map_err(drop),
+            Some(end) if (sp..end).contains(&at) => {
+                let value = Native.load(at, Width::U64).map_err(drop)?;
+                if read.len() < MOST_READ {
+                    read.push((at, value));
+                }
+                Ok(value)
+            }
             None if (sp..sp + MOST_STACK).contains(&at) => page.load(at).ok_or(()),
             _ => Err(()),
         };

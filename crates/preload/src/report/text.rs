@@ -133,10 +133,11 @@ impl Text {
             let share = share(word.calls_at_least, calls);
             writeln!(self.0, "{count:>18}      {address:<26} #  {share} of all calls, in {place}")?;
             if let Some(mean) = word.waited_ns.checked_div(word.waits) {
-                let [all, mean, longest] =
-                    [word.waited_ns, mean, word.longest_ns].map(|ns| format!("{:.1?}", Duration::from_nanos(ns)));
-                let waits = grouped(word.waits);
-                writeln!(self.0, "{:<50} #  slept {all} in {waits} waits, {mean} each, {longest} at most", "")?;
+                let [all, mean, p99, longest] = [word.waited_ns, mean, word.p99_ns, word.longest_ns]
+                    .map(|ns| format!("{:.1?}", Duration::from_nanos(ns)));
+                let (waits, waiters) = (grouped(word.waits), word.waiters_most);
+                writeln!(self.0, "{:<50} #  slept {all} in {waits} waits of {waiters} threads at most", "")?;
+                writeln!(self.0, "{:<50} #  {mean} each, p99 {p99}, {longest} at most", "")?;
             }
         }
         if doubt {
