@@ -25,11 +25,12 @@ const SHARDS: usize = 8;
 const STACK: u64 = 64 << 10;
 /// A cache has one entry for each address modulo this number.
 const RULES: u64 = 509;
-/// Stacks that a walker remembers, and the words of one at most. They stand for so many nanoseconds: by then another file may be where
-/// one was unmapped.
-const RECENT: usize = 32;
-const MOST_READ: usize = 128;
+/// A walker remembers stacks in sets by the stack pointer, for so many nanoseconds: by then another file may be where one was unmapped.
+const SETS: usize = 32;
+const WAYS: usize = 4;
 const RECENT_FOR: u64 = 1_000_000_000;
+/// A stack that depends on more words is not remembered.
+const MOST_WORDS: usize = 128;
 /// How far above the stack pointer a stack in no known mapping is read.
 const MOST_STACK: u64 = 1 << 30;
 
@@ -59,7 +60,7 @@ struct Walker {
     page: Page,
     /// What the last walk depends on.
     depends: Depends,
-    recent: [Recent; RECENT],
+    recent: [[Recent; WAYS]; SETS],
 }
 
 /// Words on which the result of a walk depends, as addresses and values: return addresses, and registers that were saved and are then
@@ -132,10 +133,10 @@ impl Stacks {
         let _locked = shard.lock.try_lock()?;
         // SAFETY: guarded by the lock that we hold. Null, or a box that is never freed.
         let walker = unsafe { (*shard.walker.get()).as_ref() }?;
-        let recent = &walker.recent[place(sp)];
         // In this order: those before it say that a word is in the stack, as it was for the walk.
         let is_as_it_was = |(at, value): &(u64, u64)| Native.load(*at, Width::U64) == Ok(*value);
-        (recent.sp == sp && now < recent.until && recent.words.iter().all(is_as_it_was)).then_some(recent.number)
+        let is_same = |recent: &&Recent| recent.sp == sp && now < recent.until && recent.words.iter().all(is_as_it_was);
+        walker.recent[set(sp)].iter().find(is_same).map(|recent| recent.number)
     }
 
     fn walk_and_record(&self, from: Registers, now: u64, ring: &Ring) -> u64 {
@@ -148,7 +149,7 @@ impl Stacks {
         unsafe { stack::run_on(top, walk) };
         let number = self.record_frames(&walker.frames, ring);
         if number != 0 && !walker.depends.on_more {
-            let recent = &mut walker.recent[place(from.sp)];
+            let recent = &mut walker.recent[set(from.sp)][number as usize % WAYS];
             (recent.sp, recent.number, recent.until) = (from.sp, number, now + RECENT_FOR);
             mem::swap(&mut recent.words, &mut walker.depends.words);
         }
@@ -197,9 +198,9 @@ impl Stacks {
     }
 }
 
-/// Where a walker remembers a stack.
-fn place(sp: u64) -> usize {
-    mixed(sp >> 4) % RECENT
+/// The set of stacks to which those with this stack pointer belong.
+fn set(sp: u64) -> usize {
+    mixed(sp >> 4) % SETS
 }
 
 fn mixed(number: u64) -> usize {
@@ -224,7 +225,7 @@ impl Walker {
             frames: Vec::with_capacity(MOST_FRAMES),
             page: Page { at: 0, words: [0; WORDS] },
             depends: Depends::default(),
-            recent: core::array::from_fn(|_| Recent::default()),
+            recent: Default::default(),
         }
     }
 
@@ -304,7 +305,7 @@ impl Walker {
                     depends.words.push((at, value));
                 }
             }
-            depends.on_more |= depends.words.len() > MOST_READ;
+            depends.on_more |= depends.words.len() > MOST_WORDS;
             address = next;
         }
         true
