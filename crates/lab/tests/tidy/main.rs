@@ -8,6 +8,7 @@ mod commands;
 mod dependencies;
 mod engine;
 mod lengths;
+mod links;
 mod orderings;
 mod promises;
 mod rooms;
@@ -98,6 +99,13 @@ fn commands_of_the_proof_name_what_is_there() {
     let all = commands::commands(&proof);
     assert!(all.len() > 30, "{} commands", all.len());
     assert_none(all.iter().flat_map(|command| command.missing(&files, &packages, source::exists)).collect());
+}
+
+#[test]
+fn links_of_pages_lead_somewhere() {
+    let pages = source::pages();
+    assert!(pages.len() > 40, "the pages are not where they were");
+    assert_none(pages.iter().flat_map(|page| links::dead(page, source::file_or_directory)).collect());
 }
 
 #[test]

@@ -48,6 +48,27 @@ pub fn files(directory: &str) -> Vec<File> {
     all
 }
 
+/// All pages: files in Markdown.
+pub fn pages() -> Vec<File> {
+    let mut all = Vec::new();
+    find(&root(), &mut |path| {
+        if path.extension().is_some_and(|extension| extension == "md") {
+            all.push(below_root(path));
+        }
+    });
+    all
+}
+
+/// The text of a file of the workspace, or the name of a directory.
+pub fn file_or_directory(path: &str) -> Option<String> {
+    let at = root().join(path);
+    if at.is_dir() {
+        Some(path.to_string())
+    } else {
+        fs::read(at).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
 /// The manifests of the workspace's packages.
 pub fn manifests() -> Vec<(String, String)> {
     let mut all = Vec::new();

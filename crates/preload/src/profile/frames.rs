@@ -25,11 +25,12 @@ const SHARDS: usize = 8;
 const STACK: u64 = 64 << 10;
 /// A cache has one entry for each address modulo this number.
 const RULES: u64 = 509;
-/// Stacks that a walker remembers, and the words of one at most. They stand for so many nanoseconds: by then another file may be where
-/// one was unmapped.
-const RECENT: usize = 32;
-const MOST_READ: usize = 128;
+/// A walker remembers stacks in sets by the stack pointer, for so many nanoseconds: by then another file may be where one was unmapped.
+const SETS: usize = 32;
+const WAYS: usize = 4;
 const RECENT_FOR: u64 = 1_000_000_000;
+/// A stack that depends on more words is not remembered.
+const MOST_WORDS: usize = 128;
 /// How far above the stack pointer a stack in no known mapping is read.
 const MOST_STACK: u64 = 1 << 30;
 
@@ -57,17 +58,25 @@ struct Walker {
     caches: [CacheX86_64<MayAllocateDuringUnwind>; 8],
     frames: Vec<u64>,
     page: Page,
-    /// Addresses and values of the words that the last walk has read.
-    read: Vec<(u64, u64)>,
-    recent: [Recent; RECENT],
+    /// What the last walk depends on.
+    depends: Depends,
+    recent: [[Recent; WAYS]; SETS],
 }
 
-/// A stack that was walked lately. A walk depends on nothing but registers and the words that it reads: if all are as they were, so is
-/// the stack.
+/// Words on which the result of a walk depends, as addresses and values: return addresses, and registers that were saved and are then
+/// used to find a frame. If they are as they were, a walk from the same stack pointer finds the same frames.
+#[derive(Default)]
+struct Depends {
+    words: Vec<(u64, u64)>,
+    /// It depends on something else, such as `rbp` at the beginning, or on too many words.
+    on_more: bool,
+}
+
+/// A stack that was walked lately.
 #[derive(Default)]
 struct Recent {
-    from: Registers,
-    read: Vec<(u64, u64)>,
+    sp: u64,
+    words: Vec<(u64, u64)>,
     number: u64,
     until: u64,
 }
@@ -84,7 +93,7 @@ const WORDS: usize = 512;
 const BYTES: u64 = WORDS as u64 * 8;
 
 /// Registers at a point of the calling function.
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Clone, Copy)]
 struct Registers {
     ip: u64,
     sp: u64,
@@ -104,7 +113,7 @@ impl Stacks {
                 options(nostack, nomem, preserves_flags));
         }
         let from = Registers { ip, sp, bp };
-        if let Some(number) = self.recent(from, now) {
+        if let Some(number) = self.recent(sp, now) {
             return number;
         }
         // Before a lock is held, for which other threads would then have no stack.
@@ -119,15 +128,15 @@ impl Stacks {
     }
 
     /// The number of the calling thread's stack if it was walked lately. Needs little room on the stack and makes no call.
-    fn recent(&self, from: Registers, now: u64) -> Option<u64> {
-        let shard = self.shard(from.sp, 0);
+    fn recent(&self, sp: u64, now: u64) -> Option<u64> {
+        let shard = self.shard(sp, 0);
         let _locked = shard.lock.try_lock()?;
         // SAFETY: guarded by the lock that we hold. Null, or a box that is never freed.
         let walker = unsafe { (*shard.walker.get()).as_ref() }?;
-        let recent = &walker.recent[place(from)];
-        // In this order: by those before it, a word is in the stack, as it was for the walk.
+        // In this order: those before it say that a word is in the stack, as it was for the walk.
         let is_as_it_was = |(at, value): &(u64, u64)| Native.load(*at, Width::U64) == Ok(*value);
-        (recent.from == from && now < recent.until && recent.read.iter().all(is_as_it_was)).then_some(recent.number)
+        let is_same = |recent: &&Recent| recent.sp == sp && now < recent.until && recent.words.iter().all(is_as_it_was);
+        walker.recent[set(sp)].iter().find(is_same).map(|recent| recent.number)
     }
 
     fn walk_and_record(&self, from: Registers, now: u64, ring: &Ring) -> u64 {
@@ -139,10 +148,10 @@ impl Stacks {
         // SAFETY: the walker's own stack, which only the holder of its lock uses. `record` has blocked signals if it must.
         unsafe { stack::run_on(top, walk) };
         let number = self.record_frames(&walker.frames, ring);
-        if number != 0 && (1..MOST_READ).contains(&walker.read.len()) {
-            let recent = &mut walker.recent[place(from)];
-            (recent.from, recent.number, recent.until) = (from, number, now + RECENT_FOR);
-            mem::swap(&mut recent.read, &mut walker.read);
+        if number != 0 && !walker.depends.on_more {
+            let recent = &mut walker.recent[set(from.sp)][number as usize % WAYS];
+            (recent.sp, recent.number, recent.until) = (from.sp, number, now + RECENT_FOR);
+            mem::swap(&mut recent.words, &mut walker.depends.words);
         }
         number
     }
@@ -189,9 +198,9 @@ impl Stacks {
     }
 }
 
-/// Where a walker remembers the stack of such registers.
-fn place(from: Registers) -> usize {
-    mixed(from.sp >> 4) % RECENT
+/// The set of stacks to which those with this stack pointer belong.
+fn set(sp: u64) -> usize {
+    mixed(sp >> 4) % SETS
 }
 
 fn mixed(number: u64) -> usize {
@@ -215,8 +224,8 @@ impl Walker {
             caches: core::array::from_fn(|_| CacheX86_64::new()),
             frames: Vec::with_capacity(MOST_FRAMES),
             page: Page { at: 0, words: [0; WORDS] },
-            read: Vec::new(),
-            recent: core::array::from_fn(|_| Recent::default()),
+            depends: Depends::default(),
+            recent: Default::default(),
         }
     }
 
@@ -228,31 +237,27 @@ impl Walker {
         if modules.refresh(&mut self.known, is_known, now, ring) {
             is_known = self.try_walk(from);
         }
-        if !is_known {
-            self.read.clear(); // not to be remembered: the next walk may find more
-        }
+        // The next walk may find more.
+        self.depends.on_more |= !is_known;
     }
 
     /// Returns `false` if it met an address in no known mapping, at which it ends.
     fn try_walk(&mut self, Registers { ip, sp, bp }: Registers) -> bool {
-        let Self { known, caches, frames, page, read, .. } = self;
+        let Self { known, caches, frames, page, depends, .. } = self;
         frames.clear();
-        read.clear();
-        let mut registers = UnwindRegsX86_64::new(ip, sp, bp);
-        let mut address = FrameAddress::from_instruction_pointer(ip);
+        depends.words.clear();
         let readable = known.memory_at(sp);
+        depends.on_more = readable.is_none();
         let mut load = |at: u64| match readable {
             // The thread's own stack stays where it is.
-            Some(end) if (sp..end).contains(&at) => {
-                let value = Native.load(at, Width::U64).map_err(drop)?;
-                if read.len() < MOST_READ {
-                    read.push((at, value));
-                }
-                Ok(value)
-            }
+            Some(end) if (sp..end).contains(&at) => Native.load(at, Width::U64).map_err(drop),
             None if (sp..sp + MOST_STACK).contains(&at) => page.load(at).ok_or(()),
             _ => Err(()),
         };
+        let mut registers = UnwindRegsX86_64::new(ip, sp, bp);
+        let mut address = FrameAddress::from_instruction_pointer(ip);
+        // Where `rbp` was saved, and what the step to the next frame has read.
+        let (mut saved_bp, mut read) = (None, Vec::new());
         for _ in 0..MOST_FRAMES {
             let at = address.address();
             match modules::find(&known.modules, at) {
@@ -262,12 +267,45 @@ impl Walker {
                 Some(_) => frames.push(at),
             }
             let cache = &mut caches[(at / RULES) as usize % caches.len()];
-            let next = match at {
-                at if at == signals::restore as *const () as u64 => interrupted(&mut registers, &mut load),
-                at if at == call::taken_from_stub as *const () as u64 => unwind_stub(&mut registers, &mut load),
-                _ => known.unwinder.unwind_frame(address, &mut registers, cache, &mut load).ok().flatten(),
+            let mut unwind = |registers: &mut UnwindRegsX86_64, load: &mut dyn FnMut(u64) -> Result<u64, ()>| {
+                let next = match at {
+                    at if at == signals::restore as *const () as u64 => interrupted(registers, load),
+                    at if at == call::taken_from_stub as *const () as u64 => unwind_stub(registers, load),
+                    _ => known.unwinder.unwind_frame(address, registers, cache, &mut |at| load(at)).ok().flatten(),
+                };
+                next.and_then(FrameAddress::from_return_address)
             };
-            let Some(next) = next.and_then(FrameAddress::from_return_address) else { break };
+            let before = registers;
+            read.clear();
+            let next = unwind(&mut registers, &mut |at| {
+                let value = load(at)?;
+                read.push((at, value));
+                Ok(value)
+            });
+            // With other values in all registers but the stack pointer, and in all but that and `rbp`: is the next frame the same?
+            let mut is_so_with = |bp: u64| {
+                let mut others = UnwindRegsX86_64::new(before.ip(), before.sp(), bp);
+                unwind(&mut others, &mut load) == next && others.sp() == registers.sp()
+            };
+            if !depends.on_more && !is_so_with(0) {
+                match saved_bp {
+                    Some(saved) if is_so_with(before.bp()) => depends.words.push(saved),
+                    _ => depends.on_more = true,
+                }
+            }
+            let Some(next) = next else {
+                depends.words.extend(read);
+                break;
+            };
+            for (at, value) in read.drain(..) {
+                // A saved `rbp` may be anything, and counts only if it is used.
+                if value == registers.bp() && value != registers.sp() && value != next.address() {
+                    saved_bp = Some((at, value));
+                } else {
+                    depends.words.push((at, value));
+                }
+            }
+            depends.on_more |= depends.words.len() > MOST_WORDS;
             address = next;
         }
         true
@@ -276,7 +314,7 @@ impl Walker {
 
 /// Goes on at the instruction that one of this library's handlers has interrupted, with the registers in the handler's context,
 /// at which the stack pointer points.
-fn interrupted(registers: &mut UnwindRegsX86_64, load: &mut impl FnMut(u64) -> Result<u64, ()>) -> Option<u64> {
+fn interrupted(registers: &mut UnwindRegsX86_64, load: &mut dyn FnMut(u64) -> Result<u64, ()>) -> Option<u64> {
     let context = registers.sp();
     let mut register = |register| load(context.wrapping_add(signals::in_context(register) as u64)).ok();
     let (ip, sp, bp) = (register(libc::REG_RIP)?, register(libc::REG_RSP)?, register(libc::REG_RBP)?);
@@ -286,7 +324,7 @@ fn interrupted(registers: &mut UnwindRegsX86_64, load: &mut impl FnMut(u64) -> R
 
 /// Unwinds from [`call::from_stub`] to the program's code after the replaced instruction. By its tables the unwinder would take some
 /// ten times as long: it caches no rule for a frame whose return address is not directly below the caller's stack.
-fn unwind_stub(registers: &mut UnwindRegsX86_64, load: &mut impl FnMut(u64) -> Result<u64, ()>) -> Option<u64> {
+fn unwind_stub(registers: &mut UnwindRegsX86_64, load: &mut dyn FnMut(u64) -> Result<u64, ()>) -> Option<u64> {
     let frame = registers.bp();
     let (bp, ip) = (load(frame).ok()?, load(frame.wrapping_add(8)).ok()?);
     *registers = UnwindRegsX86_64::new(ip, frame.wrapping_add(16 + call::RED_ZONE as u64), bp);
