@@ -39,6 +39,7 @@ pub mod values;
 mod wake;
 mod wake_parallel;
 mod wasm;
+mod words;
 mod workers;
 pub mod workload;
 

@@ -273,7 +273,7 @@ Cargo builds the programs when they are first run.",
             cells.extend(rows::spread("ns/op", &row.ns_per_op, 0));
             cells.push(("/ parking_lot", ratio(row.ratio_parking_lot)));
             cells.push(("CPU ns/op", format!("{:.0}", row.cpu_ns_per_op.median)));
-            cells.push(("/ parking_lot", ratio(row.ratio_cpu_parking_lot)));
+            cells.push(("CPU / parking_lot", ratio(row.ratio_cpu_parking_lot)));
             cells
         });
         format!("{table}\n{}", sentence(rows))

@@ -3,7 +3,7 @@
 use super::Settings;
 use super::{Finding, Verdict};
 use anyhow::Result;
-use lab_terminal::table::{align, finish, new};
+use lab_terminal::table;
 use serde_json::json;
 
 const HEADER: [&str; 6] = ["source", "comparison", "published", "here", "modelled", "the model is"];
@@ -18,11 +18,8 @@ pub fn text(findings: &[Finding], settings: &Settings) -> Result<String> {
     if settings.markdown {
         return Ok(format!("{}\n\n{}", markdown(findings), summary(findings)));
     }
-    let mut table = new(&HEADER);
-    for finding in findings {
-        table.add_row(align(cells(finding).to_vec(), 2));
-    }
-    Ok(format!("{}\n\n{}\n{}", finish(table), notes(findings), summary(findings)))
+    let table = table::text(&HEADER, 2, findings.iter().map(|finding| cells(finding).to_vec()));
+    Ok(format!("{table}\n\n{}\n{}", notes(findings), summary(findings)))
 }
 
 fn cells(finding: &Finding) -> [String; 6] {

@@ -4,7 +4,7 @@ use super::super::print::times;
 use super::fit;
 use super::{Found, Settings, host, messages, others};
 use anyhow::Result;
-use lab_terminal::table::{align, finish, new};
+use lab_terminal::table;
 use serde_json::{Value, json};
 
 const LEFT_OUT: [&str; 8] = ["source", "comparison", "published", "left out", "off by", "fitted", "off by", "chosen"];
@@ -117,11 +117,7 @@ fn mean_off(found: &Found) -> String {
 }
 
 fn aligned(header: &[&str], rows: &[Vec<String>], left: usize) -> String {
-    let mut table = new(header);
-    for row in rows {
-        table.add_row(align(row.clone(), left));
-    }
-    finish(table)
+    table::text(header, left, rows.iter().cloned())
 }
 
 fn markdown(header: &[&str], rows: &[Vec<String>], _left: usize) -> String {
