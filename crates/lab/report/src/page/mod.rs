@@ -5,6 +5,7 @@ mod facts;
 mod html;
 mod markdown;
 mod modelled;
+pub mod pictures;
 mod published;
 mod say;
 
@@ -30,6 +31,10 @@ pub struct Report {
     pub markdown: Option<PathBuf>,
     /// File of the JSON rows.
     pub json: Option<PathBuf>,
+    /// Directory of the pictures.
+    pub svg: Option<PathBuf>,
+    /// Directory of the figures from which the pictures are drawn. If it is given, nothing is measured.
+    pub data: Option<PathBuf>,
     /// Print no progress.
     pub silent: bool,
     /// Take short samples.
@@ -55,6 +60,13 @@ struct Findings {
 
 /// Measures, and writes the requested files. After Ctrl-C it writes the results until then.
 pub fn run(report: &Report) -> Result<()> {
+    if let (Some(data), Some(svg)) = (&report.data, &report.svg) {
+        let written = pictures::draw(data, svg)?;
+        if !report.silent {
+            stderr::say(format_args!("wrote {}", written.join(", ")));
+        }
+        return Ok(());
+    }
     let settings = Settings { silent: report.silent, ..Settings::default() };
     let effort = Effort { share: if report.quick { QUICK } else { 1.0 } };
     let findings = gather(&settings, effort);
@@ -71,6 +83,15 @@ pub fn run(report: &Report) -> Result<()> {
     write(&report.html, &|| html::page(&document));
     write(&report.markdown, &|| markdown::text(&document));
     write(&report.json, &|| lines(&findings));
+    let resized = findings.resized.as_deref().filter(|found| !found.is_empty());
+    if let (Some(svg), Some(resized)) = (&report.svg, resized) {
+        let machine = format!("{}, {}", findings.facts.cpu, findings.facts.kernel);
+        let courses: Vec<_> = resized.iter().filter_map(say::resize::course).collect();
+        match pictures::draw_measured(&machine, resized[0].threads, &courses, svg) {
+            Ok(file) => written.push(file),
+            Err(error) => failures.push(format!("{error:#}")),
+        }
+    }
     ensure!(failures.is_empty(), "{}", failures.join("; "));
     if !report.silent {
         stderr::say(format_args!("wrote {} after {:.0} s", written.join(", "), findings.seconds));
