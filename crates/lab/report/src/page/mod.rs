@@ -44,6 +44,10 @@ pub struct Report {
 /// Share of the usual time with `--quick`.
 const QUICK: f64 = 0.02;
 
+/// The parts in their order, and about how many seconds each takes.
+const PARTS: [(&str, usize); 6] =
+    [("scaling", 23), ("resize", 8), ("published", 32), ("memory", 1), ("timers", 47), ("model", 45)];
+
 /// Results until now. Parts are independent.
 struct Findings {
     facts: Facts,
@@ -108,9 +112,10 @@ fn gather(settings: &Settings, effort: Effort) -> Findings {
     let lab = Lab::new(settings);
     let facts = Facts::gather(&lab);
     let mut missing = Vec::new();
-    let progress = Progress::start("report", 6, settings.silent);
+    let progress = Progress::start("report", PARTS.iter().map(|(_, seconds)| seconds).sum(), settings.silent);
     let mut part = |name: &str| {
-        progress.remark(&format!("report: {name}"));
+        progress.reach(PARTS.iter().take_while(|(part, _)| *part != name).map(|(_, seconds)| seconds).sum());
+        progress.part(&format!("report: {name}"));
         !interrupt::requested() || {
             missing.push(format!("{name} was not reached"));
             false
@@ -118,17 +123,11 @@ fn gather(settings: &Settings, effort: Effort) -> Findings {
     };
     let mut failures = Vec::new();
     let scaling = part("scaling").then(|| scaling::run(&lab, effort));
-    progress.step();
     let resized = part("resize").then(|| resize::run(&lab, effort));
-    progress.step();
     let published = part("published").then(|| survey_published::run(&lab, effort));
-    progress.step();
     let memory = part("memory").then(|| memory::run(&lab));
-    progress.step();
     let timers = part("timers").then(|| timers::run(settings.silent, effort));
-    progress.step();
     let modelled = part("model").then(|| modelled::run(settings.silent, effort));
-    progress.step();
     drop(progress);
     let findings = Findings {
         facts,
