@@ -33,7 +33,7 @@ impl Printer {
     /// Prints the rows of a workload, and keeps its line for the summary.
     pub fn print<W: Workload>(&mut self, lab: &Lab<'_>, workload: &W, rows: &[W::Row], notes: &[String]) -> Result<()> {
         let title = workload.title();
-        if let Some(line) = W::line(rows) {
+        if let Some(line) = workload.line(rows) {
             self.lines.push((title, line));
             let rough = notes.iter().filter(|note| note.ends_with(ROUGH));
             self.rough.extend(rough.map(|note| format!("({title}: {note})")));

@@ -1,8 +1,8 @@
 //! The options of `ufutex report`.
 
 use clap::Args;
-use lab_bench::values;
 use lab_report::page::Report;
+use lab_values as values;
 use std::path::PathBuf;
 
 /// Arguments of `ufutex report`.
