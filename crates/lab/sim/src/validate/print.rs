@@ -15,10 +15,11 @@ pub fn text(findings: &[Finding], settings: &Settings) -> Result<String> {
             findings.iter().map(|finding| serde_json::to_string(&row(finding))).collect();
         return Ok(rows?.join("\n"));
     }
+    let cells = findings.iter().map(|finding| cells(finding).to_vec());
     if settings.markdown {
-        return Ok(format!("{}\n\n{}", markdown(findings), summary(findings)));
+        return Ok(format!("{}\n\n{}", table::markdown(&HEADER, cells), summary(findings)));
     }
-    let table = table::text(&HEADER, 2, findings.iter().map(|finding| cells(finding).to_vec()));
+    let table = table::text(&HEADER, 2, cells);
     Ok(format!("{table}\n\n{}\n{}", notes(findings), summary(findings)))
 }
 
@@ -45,13 +46,6 @@ pub fn times(ratio: f64) -> String {
     } else {
         format!("x {ratio:.4}")
     }
-}
-
-fn markdown(findings: &[Finding]) -> String {
-    let line = |cells: &[String]| format!("| {} |", cells.join(" | "));
-    let mut lines = vec![line(&HEADER.map(str::to_string)), line(&HEADER.map(|_| "---".to_string()))];
-    lines.extend(findings.iter().map(|finding| line(&cells(finding))));
-    lines.join("\n")
 }
 
 fn notes(findings: &[Finding]) -> String {
