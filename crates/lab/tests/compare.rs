@@ -227,6 +227,10 @@ fn a_report_wants_a_file_that_can_be_written() {
         (&["report", "--json", directory], directory),
         (&["report", "-o", "a.md", "--markdown", "b.md"], "a.md"),
         (&["report", "-o"], "--output"),
+        (&["report", "-o", "-5"], "'-5'"),
+        (&["report", "--svg", "Cargo.toml"], "--svg 'Cargo.toml' is a file"),
+        (&["report", "--data", directory], "--svg"),
+        (&["report", "--svg", directory, "--data", directory, "-o", "a.html"], "accepted"),
         (&["report", "--pages", "3"], "--pages"),
     ];
     assert_mistakes(&[], cases);

@@ -131,8 +131,10 @@ fn shells_can_read_the_completions_and_bash_completes_by_them() {
     let script = printed(&["completions", "bash"]);
     let completed = |words: &str, last: &str| {
         let count = words.split(' ').count();
+        // As bash calls it: with the command, the word and the word before it.
+        let before = words.rsplit(' ').next().unwrap_or_default();
         let line = format!(
-            "{script}\nCOMP_WORDS=({words} {last}); COMP_CWORD={count}; _ufutex ufutex '{last}' ''; echo \"${{COMPREPLY[@]}}\""
+            "{script}\nCOMP_WORDS=({words} {last}); COMP_CWORD={count}; _ufutex ufutex '{last}' '{before}'; echo \"${{COMPREPLY[@]}}\""
         );
         match Command::new("bash").args(["-c", &line]).output() {
             Ok(output) => String::from_utf8(output.stdout).expect("UTF-8").trim().to_string(),
@@ -147,6 +149,12 @@ fn shells_can_read_the_completions_and_bash_completes_by_them() {
         assert_eq!(completed("ufutex sim", "va"), "validate");
         assert_eq!(completed("ufutex sim", "se"), "", "a former name is accepted, not offered");
         assert_eq!(completed("ufutex sim validate", "--on"), "--only");
+        assert_eq!(completed("ufutex bench --targets", "rad"), "radix");
+        assert_eq!(completed("ufutex bench requeue --targets", "f"), "fixed", "no thread sleeps on floor");
+        assert_eq!(completed("ufutex bench hash --targets", "f"), "fixed floor");
+        assert_eq!(completed("ufutex bench hash --policy", "l"), "load");
+        assert_eq!(completed("ufutex run --policy", "th"), "threads");
+        assert_eq!(completed("ufutex sim --schemes", "perc"), "percpu");
     }
 }
 

@@ -227,3 +227,17 @@ fn flags_that_do_not_fit_perfs_format_are_refused_in_one_line() {
     ];
     assert_mistakes(&["bench"], cases);
 }
+
+#[test]
+fn a_target_that_cannot_run_a_workload_is_refused_before_another_is_measured() {
+    for (flags, name) in [
+        (&["wake", "--targets", "live,floor"][..], "floor"),
+        (&["lock-pi", "--targets", "live,parking_lot"], "parking_lot"),
+        (&["requeue", "--targets", "live,parking_lot"], "parking_lot"),
+    ] {
+        let output = common::ufutex(&[&["bench"], flags, &["-t", "2", "--format", "perf"]].concat());
+        let line = text(&output.stderr);
+        assert_eq!((output.status.success(), output.stdout.len()), (false, 0), "{flags:?}: {line}");
+        assert!(line.contains(&format!("'{name}'")), "{flags:?}: {line}");
+    }
+}

@@ -2,11 +2,12 @@
 
 use crate::flags::{self, Futexes, Perfs, Words};
 use crate::settings::Buckets;
-use crate::values::{self, List};
 use crate::workload::{ALL, Job};
 use crate::{Bench, Settings};
 use clap::Args;
+use clap::builder::TypedValueParser;
 use lab_targets::{Name, timers};
+use lab_values::{self as values, List};
 use strum::VariantArray;
 
 /// Why the kernel's global table is refused for more than one workload.
@@ -21,7 +22,7 @@ pub struct All {
     #[command(flatten)]
     futexes: Futexes,
     // The help text has the names.
-    #[arg(long, value_name = "LIST", value_parser = targets, help = help_of_targets())]
+    #[arg(long, value_name = "LIST", value_parser = completed(), hide_possible_values = true, help = help_of_targets())]
     targets: Option<Targets>,
     #[command(flatten)]
     perfs: Perfs,
@@ -49,6 +50,14 @@ fn targets(text: &str) -> Result<Targets, String> {
         futex: List(parts.iter().filter_map(|part| futex(part)).collect()),
         timers: List(parts.iter().filter_map(|part| timers(part)).collect()),
     })
+}
+
+/// The parser of `--targets`, with the names that shells complete.
+fn completed() -> impl TypedValueParser<Value = Targets> {
+    let (futex, timers) =
+        (Name::VARIANTS.iter().map(|name| name.text()), timers::Name::VARIANTS.iter().map(|name| name.text()));
+    let kernel = Name::Kernel.text();
+    values::completed(targets, futex.chain(timers.filter(|name| *name != kernel)).collect())
 }
 
 fn help_of_targets() -> String {
@@ -149,9 +158,9 @@ mod tests {
         assert_eq!(*both.futex, [Name::Kernel]);
         assert_eq!(*both.timers, [timers::Name::Kernel, timers::Name::Radix, timers::Name::Ours]);
         assert!(targets("live,hash").is_err() && targets("").is_err());
-        let sleeping = values::some_among(values::sleeping());
-        assert!(values::some_of::<Name>()("floor").is_ok() && sleeping("live,floor").is_err());
-        assert!(values::some_of::<Name>()("live,radix").is_err());
-        assert!(values::some_of::<timers::Name>()("ours,live").is_err());
+        let sleeping = values::sleeping();
+        assert!(values::some(Name::VARIANTS, "floor").is_ok() && values::some(&sleeping, "live,floor").is_err());
+        assert!(values::some(Name::VARIANTS, "live,radix").is_err());
+        assert!(values::some(timers::Name::VARIANTS, "ours,live").is_err());
     }
 }

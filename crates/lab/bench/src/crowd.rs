@@ -8,7 +8,6 @@ use crate::flags::{Own, help_of_futexes};
 use crate::rows::{self, main_row, shown};
 use crate::settings::{Buckets, Settings};
 use crate::summary::Line;
-use crate::values::{self, List, NUMBER_MAX};
 use crate::workers::Disturbances;
 use crate::workload::{Workload, plain};
 use crate::{BUCKETS_MIN, Head, Lab, policy_name, workers};
@@ -22,6 +21,7 @@ use lab_targets::Policy;
 use lab_targets::crowd::{BATCH_MAX, Channels, Crowd as Gathering, Kind, Sample};
 use lab_targets::{Name, Shape, Subject, Words};
 use lab_terminal::table::ratio;
+use lab_values::{self as values, List, NUMBER_MAX};
 use serde::Serialize;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -166,7 +166,7 @@ impl Workload for Crowd {
         format!("{table}\n{}", sentence(rows))
     }
 
-    fn line(rows: &[Row]) -> Option<Line> {
+    fn line(&self, rows: &[Row]) -> Option<Line> {
         Line::first("a wake in a crowd, ns", rows, |row| row.case)
     }
 }

@@ -2,9 +2,9 @@
 
 use crate::perf::FirstLine;
 use crate::settings::{Buckets, Settings};
-use crate::values::{self, List};
 use clap::Args;
 use lab_targets::{Layout, Name, Policy};
+use lab_values::{self as values, List};
 use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
 
 /// Largest memory for the words of one workload.
@@ -115,7 +115,7 @@ pub struct Tables {
     #[command(flatten)]
     of: OfLayout,
     /// Size policy of `live`: threads, load, or a power of two [default: load; with -b N, N]
-    #[arg(long, value_name = "POLICY", value_parser = values::policy)]
+    #[arg(long, value_name = "POLICY", value_parser = values::policies(), hide_possible_values = true)]
     policy: Option<Policy>,
 }
 
@@ -156,7 +156,7 @@ impl Tables {
 #[derive(Clone, Args)]
 pub struct Sleeping {
     // The help text has the names.
-    #[arg(long, value_name = "LIST", value_parser = values::some_among(values::sleeping()), help = help_of_targets(&values::sleeping()))]
+    #[arg(long, value_name = "LIST", value_parser = values::some_among(values::sleeping()), hide_possible_values = true, help = help_of_targets(&values::sleeping()))]
     pub targets: Option<List<Name>>,
 }
 
@@ -164,7 +164,7 @@ pub struct Sleeping {
 #[derive(Clone, Args)]
 pub struct Targets {
     // The help text has the names.
-    #[arg(long, value_name = "LIST", value_parser = values::some_of::<Name>(), help = help_of_targets(Name::VARIANTS))]
+    #[arg(long, value_name = "LIST", value_parser = values::some_of::<Name>(), hide_possible_values = true, help = help_of_targets(Name::VARIANTS))]
     pub targets: Option<List<Name>>,
 }
 

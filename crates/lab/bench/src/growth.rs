@@ -8,7 +8,6 @@ use crate::growth_child::Report;
 use crate::rows::{self, Shown, join, shown};
 use crate::settings::{Buckets, Settings};
 use crate::summary::Line;
-use crate::values::{self, List};
 use crate::workload::{Workload, plain};
 use crate::{Head, Lab, Ratios, children, policy_name};
 use anyhow::{Context, Result, ensure};
@@ -19,6 +18,7 @@ use lab_measure::stats::Tail;
 use lab_targets::Name;
 use lab_targets::Policy;
 use lab_terminal::table::ratio;
+use lab_values::{self as values, List};
 use serde::Serialize;
 use std::process::Stdio;
 use std::time::Instant;
@@ -116,7 +116,7 @@ impl Workload for Growth {
     }
 
     /// The row with the most threads shows the effect best.
-    fn line(rows: &[Row]) -> Option<Line> {
+    fn line(&self, rows: &[Row]) -> Option<Line> {
         Line::last("the slowest first wait, us", rows, |row| row.head.threads)
     }
 }

@@ -1,6 +1,5 @@
 //! One repeat of `growth`, in a new process. It prints its report as one line of JSON.
 
-use crate::values;
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args;
 use lab_measure::machine::{self, OwnLine};
@@ -8,6 +7,7 @@ use lab_measure::stats::Tail;
 use lab_targets::{Layout, Name, Policy};
 use lab_targets::{Shape, Subject, Waited};
 use lab_terminal::stdout;
+use lab_values as values;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -27,7 +27,7 @@ pub struct Child {
     #[arg(long, value_parser = values::one_of::<Layout>())]
     layout: Layout,
     /// Size policy of the engine's table.
-    #[arg(long, value_parser = values::policy)]
+    #[arg(long, value_parser = values::policies())]
     policy: Policy,
 }
 

@@ -3,13 +3,13 @@
 use crate::flags::Words;
 use crate::rows::{self, Shown, beside_rivals, count, join, main_row, shown};
 use crate::settings::Buckets;
-use crate::values::List;
 use crate::workers::{Sample, Workers};
 use crate::{BUCKETS_MIN, Entrant, Head, Lab, Ratios, stage};
 use anyhow::Result;
 use lab_measure::stats::Spread;
 use lab_targets::Policy;
 use lab_targets::{Name, Operation, Shape};
+use lab_values::List;
 use serde::Serialize;
 
 const THREADS: [usize; 2] = [1, 2];
@@ -20,7 +20,7 @@ const WAKE_BUDGET_S: f64 = 7.0;
 pub const EARLY_RETURN: &str = "live, early return";
 
 /// A row of `hash` or `wake`. The help has a line on each field.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Row {
     #[serde(flatten)]
     pub head: Head,
@@ -48,19 +48,7 @@ pub struct Row {
 impl Row {
     /// A row with what all have.
     pub fn new(head: Head, ns_per_op: Spread) -> Row {
-        Row {
-            head,
-            nwakes: None,
-            section: None,
-            slots: None,
-            processes: None,
-            early_return: None,
-            stride: None,
-            ns_per_op,
-            ops_per_sec: None,
-            share_of_best: None,
-            ratios: Ratios::default(),
-        }
+        Row { head, ns_per_op, ..Row::default() }
     }
 
     /// A row of hammered words.

@@ -6,13 +6,13 @@ use crate::hammer::{self, Row};
 use crate::perf;
 use crate::settings::{Buckets, Settings};
 use crate::summary::Line;
-use crate::values::{self, List};
 use crate::workload::{Workload, plain};
 use crate::{Lab, flags, sizes, sweep, workers};
 use anyhow::Result;
 use clap::Args;
 use lab_measure::pool::{Gate, Pool};
 use lab_targets::{Name, Operation};
+use lab_values::{self as values, List};
 use strum::VariantArray;
 
 /// Wait on a word that differs: perf's `futex hash`
@@ -103,9 +103,9 @@ A sample in which a thread had its CPU for less than 95 % of the time is taken o
         }
     }
 
-    fn line(rows: &[Row]) -> Option<Line> {
-        let has_section = rows.first()?.section.is_some();
-        if has_section { None } else { Line::first("a wait that differs, ns", rows, |row| row.head.threads) }
+    fn line(&self, rows: &[Row]) -> Option<Line> {
+        let is_plain = !self.sweep && !self.sizes;
+        is_plain.then(|| Line::first("a wait that differs, ns", rows, |row| row.head.threads)).flatten()
     }
 
     fn threads(&self) -> Option<&List<usize>> {

@@ -35,10 +35,10 @@ mod summary;
 pub mod survey;
 mod sweep;
 mod timers;
-pub mod values;
 mod wake;
 mod wake_parallel;
 mod wasm;
+mod words;
 mod workers;
 pub mod workload;
 
@@ -57,12 +57,12 @@ use lab_measure::series::Series;
 use lab_targets::{Name, Policy, Shape, Subject};
 use lab_terminal::progress::Progress;
 use lab_terminal::stderr;
+use lab_values::List;
 use print::Printer;
 use settings::Buckets;
 use std::borrow::Cow;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
-use values::List;
 use workload::Job;
 
 /// Smallest table that `bench` makes if `-b` is not given.

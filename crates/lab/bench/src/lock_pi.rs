@@ -7,7 +7,6 @@ use crate::perf;
 use crate::rows::{self, count, each, shown, takes};
 use crate::settings::Settings;
 use crate::summary::Line;
-use crate::values::{self, List};
 use crate::workers::{self, Disturbances, Sample};
 use crate::workload::{Workload, plain};
 use crate::{Entrant, Head, Lab, Ratios, stage};
@@ -19,6 +18,7 @@ use lab_measure::stats::Spread;
 use lab_targets::loops::Tally;
 use lab_targets::{Name, Subject};
 use lab_terminal::table::ratio;
+use lab_values::{self as values, List};
 use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -140,7 +140,7 @@ impl Workload for LockPi {
     }
 
     /// The row with the most threads shows the effect best.
-    fn line(rows: &[Row]) -> Option<Line> {
+    fn line(&self, rows: &[Row]) -> Option<Line> {
         Line::last("a PI lock of all threads, ns", rows, |row| (row.head.threads, row.multi))
     }
 
@@ -148,9 +148,12 @@ impl Workload for LockPi {
         self.threads.as_ref()
     }
 
+    fn perf_needs(&self) -> perf::Needs {
+        perf::Needs { sleep: true, pi: true, count: false }
+    }
+
     /// Every thread repeats: lock, sleep for a microsecond, unlock.
     fn perf(&self, bench: &perf::Bench<'_>) -> Result<()> {
-        bench.refuse(true, false)?;
         let (threads, runtime) = (bench.threads, bench.runtime());
         let seconds = runtime.as_secs_f64();
         perf::summary(format!("{threads} threads doing pi lock/unlock pairing for {seconds} secs."))?;

@@ -8,7 +8,6 @@ use crate::locks_child::{Children, Load, Sample};
 use crate::rows::{self, count, shown};
 use crate::settings::Settings;
 use crate::summary::Line;
-use crate::values::{self, List, WORK_MAX};
 use crate::workload::{Workload, plain};
 use crate::{Head, Lab, stage};
 use anyhow::Result;
@@ -17,6 +16,7 @@ use lab_measure::sample::Rounds;
 use lab_measure::stats::Spread;
 use lab_targets::Name;
 use lab_terminal::table::ratio;
+use lab_values::{self as values, List, WORK_MAX};
 use serde::Serialize;
 use std::time::Duration;
 use strum::{Display, EnumMessage, EnumString, IntoStaticStr, VariantArray};
@@ -273,13 +273,13 @@ Cargo builds the programs when they are first run.",
             cells.extend(rows::spread("ns/op", &row.ns_per_op, 0));
             cells.push(("/ parking_lot", ratio(row.ratio_parking_lot)));
             cells.push(("CPU ns/op", format!("{:.0}", row.cpu_ns_per_op.median)));
-            cells.push(("/ parking_lot", ratio(row.ratio_cpu_parking_lot)));
+            cells.push(("CPU / parking_lot", ratio(row.ratio_cpu_parking_lot)));
             cells
         });
         format!("{table}\n{}", sentence(rows))
     }
 
-    fn line(rows: &[Row]) -> Option<Line> {
+    fn line(&self, rows: &[Row]) -> Option<Line> {
         Line::first("lock and unlock, ns", rows, |row| (row.head.threads, row.case, row.writers))
     }
 }

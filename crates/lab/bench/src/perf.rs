@@ -3,7 +3,7 @@
 
 use crate::settings::Buckets;
 use crate::workload::{ALL, Job};
-use crate::{Lab, noise, values};
+use crate::{Lab, noise};
 use anyhow::{Result, bail};
 use lab_measure::interrupt;
 use lab_targets::Policy;
@@ -11,6 +11,7 @@ use lab_targets::loops::Tally;
 use lab_targets::{Name, Shape, Subject};
 use lab_terminal::stderr;
 use lab_terminal::stdout::print;
+use lab_values as values;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -38,7 +39,35 @@ pub struct Bench<'a> {
     pub threads: usize,
     /// The target, with its table.
     pub subject: Arc<dyn Subject>,
-    name: Name,
+}
+
+/// What a workload needs of a target.
+#[derive(Clone, Copy, Default)]
+pub struct Needs {
+    /// Threads can sleep on it.
+    pub sleep: bool,
+    /// It has locks with priority inheritance.
+    pub pi: bool,
+    /// It can requeue some of the waiters in a call.
+    pub count: bool,
+}
+
+impl Needs {
+    /// Rejects a target that does not have them.
+    fn check(self, name: Name) -> Result<()> {
+        if self.sleep && !name.can_sleep() {
+            bail!(
+                "--targets '{name}' is not accepted with this workload and --format perf: no thread can sleep on it; accepted: hash"
+            );
+        }
+        if self.pi && !name.has_pi() {
+            bail!("--targets '{name}' has no locks with priority inheritance; accepted: the other targets");
+        }
+        if self.count && name == Name::ParkingLot {
+            bail!("--targets '{name}' requeues all waiters in one call; accepted: --broadcast");
+        }
+        Ok(())
+    }
 }
 
 /// The names of perf's benchmarks, in its order.
@@ -51,11 +80,15 @@ pub fn names() -> String {
 /// Runs the workloads, one target after another.
 pub fn run(bench: &crate::Bench, first_line: FirstLine) -> Result<()> {
     let Some(first) = bench.jobs.first() else { return Ok(()) };
+    let targets = &first.settings.targets;
+    // Before any table is made, and before the first target is measured for seconds.
+    for job in &bench.jobs {
+        targets.iter().try_for_each(|name| job.part.perf_needs().check(*name))?;
+    }
     let mut lab = Lab::new(&first.settings);
     if let Some(noise) = noise::remark(&lab) {
         print(&format!("# {noise}"))?;
     }
-    let targets = &first.settings.targets;
     for name in targets.iter().copied().take_while(|_| !interrupt::requested()) {
         if targets.len() > 1 && !first.settings.silent {
             stderr::say(format_args!("target {name}"));
@@ -83,7 +116,7 @@ pub fn run(bench: &crate::Bench, first_line: FirstLine) -> Result<()> {
 
 fn one(lab: &Lab<'_>, name: Name, job: &Job) -> Result<()> {
     let threads = job.part.threads().map_or(lab.cpus.len(), |threads| threads[0]);
-    let bench = Bench { lab, threads, subject: build(lab, name, threads)?, name };
+    let bench = Bench { lab, threads, subject: build(lab, name, threads)? };
     lab.beside_noise(|| job.part.perf(&bench))?;
     let Buckets::Exactly(slots) = lab.settings.buckets else { return Ok(()) };
     if slots == 0 {
@@ -124,24 +157,6 @@ impl Bench<'_> {
     /// The time of workloads that run for a time.
     pub fn runtime(&self) -> Duration {
         self.lab.settings.runtime_s.map_or(RUNTIME, Duration::from_secs_f64)
-    }
-
-    /// Rejects a target on which no thread can sleep, and one without what the workload needs: locks with priority
-    /// inheritance, or requeuing some of the waiters in a call.
-    pub fn refuse(&self, needs_pi: bool, needs_count: bool) -> Result<()> {
-        let name = self.name;
-        if !name.can_sleep() {
-            bail!(
-                "--targets '{name}' is not accepted with this workload and --format perf: no thread can sleep on it; accepted: hash"
-            );
-        }
-        if needs_pi && !name.has_pi() {
-            bail!("--targets '{name}' has no locks with priority inheritance; accepted: the other targets");
-        }
-        if needs_count && name == Name::ParkingLot {
-            bail!("--targets '{name}' requeues all waiters in one call; accepted: --broadcast");
-        }
-        Ok(())
     }
 
     /// Prints the rate of each thread, behind what `thread` says about it, and their average.

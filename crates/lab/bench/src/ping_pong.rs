@@ -5,7 +5,6 @@ use crate::flags::{Own, Shared, help_of_futexes};
 use crate::rows::{self, Shown, beside_rivals, capital, count, in_brackets, join, main_row, shown};
 use crate::settings::Settings;
 use crate::summary::Line;
-use crate::values::{self, List, THREADS_MAX};
 use crate::workload::{Workload, plain};
 use crate::{Entrant, Head, Lab, Ratios, stage};
 use anyhow::Result;
@@ -16,6 +15,7 @@ use lab_measure::pool::{Gate, Pool};
 use lab_measure::stats::Spread;
 use lab_targets::Name;
 use lab_targets::loops::{PingPong as Game, Tally};
+use lab_values::{self as values, List, THREADS_MAX};
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::Duration;
@@ -164,7 +164,7 @@ impl Workload for PingPong {
         format!("{table}\n{}", sentence(rows))
     }
 
-    fn line(rows: &[Row]) -> Option<Line> {
+    fn line(&self, rows: &[Row]) -> Option<Line> {
         Line::first("one way, ns", rows, |row| (row.cpus, row.head.threads, row.work_ns))
     }
 }

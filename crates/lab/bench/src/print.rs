@@ -3,11 +3,12 @@
 use crate::summary::{self, Line};
 use crate::workers::ROUGH;
 use crate::workload::Workload;
-use crate::{Lab, noise};
+use crate::{Lab, noise, words};
 use anyhow::Result;
 use lab_terminal::stderr;
 use lab_terminal::stdout::print;
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// Prints results, and a summary after several workloads.
 #[derive(Default)]
@@ -15,6 +16,8 @@ pub struct Printer {
     lines: Vec<(&'static str, Line)>,
     /// The notes that end with [`ROUGH`], of workloads in the summary.
     rough: Vec<String>,
+    /// The words of the tables that have been explained.
+    explained: BTreeSet<String>,
 }
 
 /// A row, and the busy loops on each CPU beside which it was measured.
@@ -30,7 +33,7 @@ impl Printer {
     /// Prints the rows of a workload, and keeps its line for the summary.
     pub fn print<W: Workload>(&mut self, lab: &Lab<'_>, workload: &W, rows: &[W::Row], notes: &[String]) -> Result<()> {
         let title = workload.title();
-        if let Some(line) = W::line(rows) {
+        if let Some(line) = workload.line(rows) {
             self.lines.push((title, line));
             let rough = notes.iter().filter(|note| note.ends_with(ROUGH));
             self.rough.extend(rough.map(|note| format!("({title}: {note})")));
@@ -47,7 +50,8 @@ impl Printer {
         } else {
             let mut text = format!("\n## {title}\n");
             if !rows.is_empty() {
-                text += &format!("{}\n", workload.text(lab, rows));
+                let tables = workload.text(lab, rows);
+                text += &format!("{tables}\n{}", words::lines(&tables, &mut self.explained));
             }
             for note in notes {
                 text += &format!("({note})\n");

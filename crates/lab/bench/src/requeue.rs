@@ -7,7 +7,6 @@ use crate::rows::{self, shown};
 use crate::settings::Settings;
 use crate::sleepers::{self, Sleepers, wake_rest};
 use crate::summary::Line;
-use crate::values::{self, List, THREADS_MAX};
 use crate::workload::{Workload, plain};
 use crate::{Entrant, Head, Lab, Ratios, stage};
 use anyhow::Result;
@@ -16,6 +15,7 @@ use lab_measure::machine::OwnLine;
 use lab_measure::stats::Spread;
 use lab_targets::requeue::{Move, Moved};
 use lab_targets::{Name, Subject, Waited};
+use lab_values::{self as values, List, THREADS_MAX};
 use serde::Serialize;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -163,7 +163,7 @@ impl Workload for Requeue {
         )
     }
 
-    fn line(rows: &[Row]) -> Option<Line> {
+    fn line(&self, rows: &[Row]) -> Option<Line> {
         Line::first("a waiter requeued, ns", rows, |row| (row.head.threads, row.nrequeue))
     }
 
@@ -171,9 +171,12 @@ impl Workload for Requeue {
         self.threads.as_ref()
     }
 
+    fn perf_needs(&self) -> perf::Needs {
+        perf::Needs { sleep: true, pi: self.pi, count: self.at_once() != Some(AtOnce::All) }
+    }
+
     /// Threads sleep on one word and are requeued to another; with `-p` to a lock, which each call's first waiter takes.
     fn perf(&self, bench: &perf::Bench<'_>) -> Result<()> {
-        bench.refuse(self.pi, self.at_once() != Some(AtOnce::All))?;
         let threads = bench.threads;
         let nrequeue = self.at_once().unwrap_or(AtOnce::Some(1)).of(threads);
         let words: Arc<Vec<Pair>> = Arc::new(vec![Default::default()]);

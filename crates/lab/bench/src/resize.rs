@@ -5,7 +5,6 @@ use crate::flags::{self, Futexes, OfLayout, Output, Sleeping, Words, help_of_fut
 use crate::rows::{self, Shown, capital, join, shown};
 use crate::settings::Settings;
 use crate::summary::Line;
-use crate::values::{self, List};
 use crate::workload::{Workload, plain};
 use crate::{Head, Lab, Ratios, stage, workers};
 use anyhow::{Result, anyhow};
@@ -18,6 +17,7 @@ use lab_targets::Policy;
 use lab_targets::loops::{Hammered, Window, empty_histogram};
 use lab_targets::{Name, Shape};
 use lab_terminal::table;
+use lab_values::{self as values, List};
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -170,7 +170,7 @@ impl Workload for Resize {
         format!("{table}\n{}", sentence(rows))
     }
 
-    fn line(rows: &[Row]) -> Option<Line> {
+    fn line(&self, rows: &[Row]) -> Option<Line> {
         Line::first("a new table size, us", rows, |row| row.head.threads)
     }
 }

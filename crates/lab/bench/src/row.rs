@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::sync::Arc;
 
 /// The measured target and its setup.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Head {
     /// Name on the command line.
     pub workload: &'static str,
@@ -47,19 +47,7 @@ impl Head {
 
     /// A head for a target of this workload alone that is not the engine's.
     pub fn of_rival(lab: &Lab<'_>, workload: &'static str, target: &'static str, threads: usize) -> Head {
-        let head = Head {
-            workload,
-            target,
-            threads,
-            futexes: 0,
-            buckets: None,
-            policy: None,
-            layout: None,
-            shared: lab.settings.shared,
-            repeat: 0,
-            cpus_apart_ns: None,
-            cpus_distance: None,
-        };
+        let head = Head { workload, target, threads, shared: lab.settings.shared, ..Head::default() };
         head.on_cpus(lab, threads)
     }
 

@@ -105,6 +105,12 @@ pub fn against(ratio: Option<f64>, other: &str) -> Option<String> {
     })
 }
 
+/// Whether the median of the rounds' ratios and the quotient of the median times say the opposite: one of them is faster, and
+/// the other slower.
+pub fn is_contradiction(ratio: f64, quotient: f64) -> bool {
+    (ratio - 1.0) * (quotient - 1.0) < 0.0
+}
+
 /// Joins the parts that are not `None` with commas.
 pub fn join(parts: impl IntoIterator<Item = Option<String>>) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
@@ -161,14 +167,35 @@ pub fn ratios(ratios: &Ratios) -> [Cell<'static>; 2] {
 /// A cell with its column's header.
 pub type Cell<'a> = (&'a str, String);
 
+/// The columns that a narrow table leaves out, in this order. A header without a unit has that of the one before it, and goes
+/// first.
+pub const SPARE: [&str; 19] = [
+    "p10",
+    "p90",
+    "Mop/s",
+    "max",
+    "returns",
+    "stuck, %",
+    "p99.9",
+    "table, KiB",
+    "bytes/timer",
+    "CPU ns",
+    "work ns",
+    "CPU / parking_lot",
+    "CPU ns/op",
+    "delete, ns",
+    "missed, us",
+    "op p99, us",
+    "p99",
+    "buckets",
+    "completed",
+];
+
 /// The table of all rows: `cells` returns a row's. The first `words` cells of a row are aligned left.
 pub fn table<'a, R>(rows: &[R], words: usize, cells: impl Fn(&R) -> Vec<Cell<'a>>) -> String {
     let header: Vec<_> = rows.first().map(&cells).unwrap_or_default().into_iter().map(|(header, _)| header).collect();
-    let mut table = table::new(&header);
-    for row in rows {
-        table.add_row(table::align(cells(row).into_iter().map(|(_, cell)| cell).collect(), words));
-    }
-    table::finish(table)
+    let cells = rows.iter().map(|row| cells(row).into_iter().map(|(_, cell)| cell).collect());
+    table::fitted(&header, words, cells.collect(), &SPARE)
 }
 
 #[cfg(test)]

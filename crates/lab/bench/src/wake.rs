@@ -9,7 +9,6 @@ use crate::rows;
 use crate::settings::Settings;
 use crate::sleepers::{self, Sleepers, wake_rest};
 use crate::summary::Line;
-use crate::values::{self, List};
 use crate::workload::{Workload, plain};
 use crate::{Lab, Ratios, stage};
 use anyhow::Result;
@@ -17,6 +16,7 @@ use clap::Args;
 use lab_measure::machine::OwnLine;
 use lab_measure::stats::Spread;
 use lab_targets::{Operation, Subject, Waited};
+use lab_values::{self as values, List};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
@@ -101,9 +101,8 @@ A sample in which a thread had its CPU for less than 95 % of the time is taken o
         )
     }
 
-    fn line(rows: &[Row]) -> Option<Line> {
-        let has_sleepers = rows.first()?.nwakes.is_some();
-        let what = if has_sleepers { "a sleeper woken, ns" } else { "a wake without waiters, ns" };
+    fn line(&self, rows: &[Row]) -> Option<Line> {
+        let what = if self.nwakes.is_some() { "a sleeper woken, ns" } else { "a wake without waiters, ns" };
         Line::first(what, rows, |row| row.head.threads)
     }
 
@@ -111,9 +110,12 @@ A sample in which a thread had its CPU for less than 95 % of the time is taken o
         self.threads.as_ref()
     }
 
+    fn perf_needs(&self) -> perf::Needs {
+        perf::Needs { sleep: true, ..perf::Needs::default() }
+    }
+
     /// Threads sleep on one word, and each call wakes `-w` of them.
     fn perf(&self, bench: &perf::Bench<'_>) -> Result<()> {
-        bench.refuse(false, false)?;
         let (threads, nwakes, word) = (bench.threads, self.nwakes.unwrap_or(1), Word::default());
         let (privacy, at) = (bench.privacy(), &word.0);
         perf::summary(format!(

@@ -8,7 +8,6 @@ use crate::rows::{self, shown};
 use crate::settings::Settings;
 use crate::sleepers::{self, Sleepers, wake_rest};
 use crate::summary::Line;
-use crate::values::{self, List};
 use crate::wake::Word;
 use crate::workload::{Workload, plain};
 use crate::{Entrant, Head, Lab, Ratios, stage};
@@ -19,6 +18,7 @@ use lab_measure::pool::{Gate, Pool};
 use lab_measure::stats::Spread;
 use lab_targets::{Subject, Waited};
 use lab_terminal::stdout::print;
+use lab_values::{self as values, List};
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -126,7 +126,7 @@ impl Workload for WakeParallel {
         )
     }
 
-    fn line(rows: &[Row]) -> Option<Line> {
+    fn line(&self, rows: &[Row]) -> Option<Line> {
         Line::first("a waiter woken, ns", rows, |row| (row.head.threads, row.nwakers))
     }
 
@@ -134,9 +134,12 @@ impl Workload for WakeParallel {
         self.threads.as_ref()
     }
 
+    fn perf_needs(&self) -> perf::Needs {
+        perf::Needs { sleep: true, ..perf::Needs::default() }
+    }
+
     /// Threads sleep on one word, and each waker wakes an equal share of them.
     fn perf(&self, bench: &perf::Bench<'_>) -> Result<()> {
-        bench.refuse(false, false)?;
         let threads = bench.threads;
         // As in perf: by default one waker for each sleeper.
         let nwakers = self.nwakers.unwrap_or(threads).min(threads);

@@ -9,7 +9,6 @@ use crate::hammer::{self, times_and_rate};
 use crate::rows::{self, count, each, shown, takes};
 use crate::settings::{Buckets, Settings};
 use crate::summary::Line;
-use crate::values::{self, List};
 use crate::workers::{self, Disturbances, Sample};
 use crate::workload::{Workload, plain};
 use crate::{BUCKETS_MIN, Head, Lab, stage};
@@ -22,6 +21,7 @@ use lab_targets::loops::Tally;
 use lab_targets::wasm::{self, Addresses, Subject};
 use lab_targets::{Name, Operation, Shape};
 use lab_terminal::table::ratio;
+use lab_values::{self as values, List};
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -192,7 +192,7 @@ impl Workload for Wasm {
         format!("{table}\n{sentence}")
     }
 
-    fn line(rows: &[Row]) -> Option<Line> {
+    fn line(&self, rows: &[Row]) -> Option<Line> {
         Line::first("memory.atomic.wait32, ns", rows, |row| (row.head.threads, row.case, row.operation))
     }
 }

@@ -12,7 +12,6 @@
 use crate::all::All;
 use crate::print::Printer;
 use crate::summary::Line;
-use crate::values::List;
 use crate::{Lab, Settings, perf};
 use crate::{
     crowd, growth, hash, lock_pi, locks, neighbour, ping_pong, requeue, resize, schbench, timers, wake, wake_parallel,
@@ -20,6 +19,7 @@ use crate::{
 };
 use anyhow::{Result, bail};
 use clap::{ArgMatches, Args, Command};
+use lab_values::List;
 use serde::Serialize;
 
 /// A workload, which is the struct of its flags.
@@ -57,7 +57,7 @@ pub trait Workload: Args + Clone + 'static {
     fn text(&self, lab: &Lab<'_>, rows: &[Self::Row]) -> String;
 
     /// The line of the summary.
-    fn line(_: &[Self::Row]) -> Option<Line> {
+    fn line(&self, _: &[Self::Row]) -> Option<Line> {
         None
     }
 
@@ -69,6 +69,11 @@ pub trait Workload: Args + Clone + 'static {
     /// `-t`, for perf's output.
     fn threads(&self) -> Option<&List<usize>> {
         None
+    }
+
+    /// What perf's workload needs of a target.
+    fn perf_needs(&self) -> perf::Needs {
+        perf::Needs::default()
     }
 
     /// Measures one target, and prints what perf prints.
@@ -105,18 +110,10 @@ pub struct Entry {
     pub perf: Option<u8>,
     /// Its command line.
     pub command: fn() -> Command,
-    /// Reads and checks its flags.
-    pub job: fn(&ArgMatches) -> Result<Job, Refusal>,
+    /// Reads its flags, and checks them, whose error is the line of [`Workload::check`].
+    pub job: fn(&ArgMatches) -> Result<Result<Job, String>, clap::Error>,
     /// [`Workload::in_all`].
     pub in_all: fn(&All) -> Vec<Box<dyn Part>>,
-}
-
-/// Why there is no job: clap's error, or the line of [`Workload::check`].
-pub enum Refusal {
-    /// clap refuses the flags.
-    Clap(clap::Error),
-    /// The workload does.
-    Mistake(String),
 }
 
 const fn entry<W: Workload>() -> Entry {
@@ -126,9 +123,8 @@ const fn entry<W: Workload>() -> Entry {
         perf: W::PERF,
         command: || W::augment_args(Command::new(W::NAME)).after_long_help(W::help()),
         job: |matches| {
-            let mut workload = W::from_arg_matches(matches).map_err(Refusal::Clap)?;
-            let settings = workload.check().map_err(Refusal::Mistake)?;
-            Ok(Job { settings, part: Box::new(workload) })
+            let mut workload = W::from_arg_matches(matches)?;
+            Ok(workload.check().map(|settings| Job { settings, part: Box::new(workload) }))
         },
         in_all: |all| W::in_all(all).into_iter().map(|part| Box::new(part) as Box<dyn Part>).collect(),
     }
@@ -156,6 +152,8 @@ pub trait Part {
     fn run(&self, lab: &mut Lab<'_>, printer: &mut Printer) -> Result<()>;
     /// [`Workload::threads`].
     fn threads(&self) -> Option<&List<usize>>;
+    /// [`Workload::perf_needs`].
+    fn perf_needs(&self) -> perf::Needs;
     /// [`Workload::perf`].
     fn perf(&self, bench: &perf::Bench<'_>) -> Result<()>;
 }
@@ -173,6 +171,10 @@ impl<W: Workload> Part for W {
 
     fn threads(&self) -> Option<&List<usize>> {
         Workload::threads(self)
+    }
+
+    fn perf_needs(&self) -> perf::Needs {
+        Workload::perf_needs(self)
     }
 
     fn perf(&self, bench: &perf::Bench<'_>) -> Result<()> {

@@ -80,13 +80,11 @@ fn factor(change: &Change) -> f64 {
 }
 
 fn as_table(changes: &[&Change]) -> String {
-    let mut table = table::new(&["row", "figure", "before", "now", "change"]);
-    for change in changes {
+    let rows = changes.iter().map(|change| {
         let percent = percent(change).unwrap_or_else(table::dash);
-        let cells = vec![change.row.clone(), change.measure.clone(), figure(change.old), figure(change.new), percent];
-        table.add_row(table::align(cells, 2));
-    }
-    table::finish(table)
+        vec![change.row.clone(), change.measure.clone(), figure(change.old), figure(change.new), percent]
+    });
+    table::text(&["row", "figure", "before", "now", "change"], 2, rows)
 }
 
 fn percent(change: &Change) -> Option<String> {

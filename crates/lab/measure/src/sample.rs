@@ -59,8 +59,19 @@ pub struct Rounds {
     pub limit: Option<Duration>,
 }
 
-/// Takes one sample of each competitor in each round. After Ctrl-C, returns the samples that were taken.
+/// Takes one sample of each competitor in each round. After Ctrl-C, returns the samples that were taken, and of a competitor that
+/// has none beside its warm-up, that.
 pub fn rounds<T>(
+    plan: Rounds,
+    competitors: usize,
+    progress: &Progress,
+    sample: impl FnMut(usize) -> Result<T>,
+) -> Result<Vec<Vec<T>>> {
+    rounds_until(interrupt::requested, plan, competitors, progress, sample)
+}
+
+fn rounds_until<T>(
+    is_interrupted: impl Fn() -> bool,
     plan: Rounds,
     competitors: usize,
     progress: &Progress,
@@ -72,21 +83,29 @@ pub fn rounds<T>(
     let start = Instant::now();
     let first = if plan.warm_up { 0 } else { 1 };
     let mut samples: Vec<Vec<T>> = (0..competitors).map(|_| Vec::with_capacity(plan.count)).collect();
+    let mut warm_ups: Vec<Option<T>> = (0..competitors).map(|_| None).collect();
     'rounds: for round in first..=plan.count {
         if round > ROUNDS_MIN && plan.limit.is_some_and(|limit| start.elapsed() > limit) {
             break;
         }
         for competitor in order(round, competitors) {
-            if interrupt::requested() {
+            if is_interrupted() {
                 break 'rounds;
             }
             let taken = sample(competitor)?;
             if round > 0 {
                 samples[competitor].push(taken);
+            } else {
+                warm_ups[competitor] = Some(taken);
             }
         }
         if round > 0 {
             progress.step();
+        }
+    }
+    for (samples, warm_up) in samples.iter_mut().zip(warm_ups) {
+        if samples.is_empty() {
+            samples.extend(warm_up);
         }
     }
     Ok(samples)
@@ -113,6 +132,7 @@ fn coprime(stride: usize, count: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
 
     fn plan(count: usize, warm_up: bool) -> Rounds {
         Rounds { count, warm_up, limit: None }
@@ -128,6 +148,32 @@ mod tests {
         })?;
         assert_eq!(order, [0, 1, 2, 1, 0, 2, 2, 0, 1]);
         assert_eq!(taken, [[5, 8], [4, 9], [6, 7]]);
+        Ok(())
+    }
+
+    #[test]
+    fn an_interrupt_in_the_first_round_keeps_its_samples() -> Result<()> {
+        let until = |limit: usize| {
+            let (progress, taken) = (Progress::start("", 0, true), Cell::new(0));
+            rounds_until(
+                || taken.get() == limit,
+                plan(2, true),
+                3,
+                &progress,
+                |_| {
+                    taken.set(taken.get() + 1);
+                    Ok(taken.get())
+                },
+            )
+        };
+        assert_eq!(until(0)?, [[0; 0]; 3]);
+        assert_eq!(until(2)?, [vec![1], vec![2], vec![]]);
+        assert_eq!(
+            until(4)?,
+            [vec![1], vec![4], vec![3]],
+            "the second competitor is the first of the round that counts"
+        );
+        assert_eq!(until(6)?, [vec![5], vec![4], vec![6]]);
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 /// The distribution of one row's samples.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Spread {
     /// A tenth of the samples are at most this.
     pub p10: f64,

@@ -5,7 +5,10 @@
 
 use maud::{DOCTYPE, Markup, html};
 
-/// The style sheet of every page. A page may have rules of its own behind it.
+/// The colours of pages and of pictures, light and dark.
+pub const COLOURS: &str = include_str!("colours.css");
+
+/// The style sheet of every page, behind [`COLOURS`]. A page may have rules of its own behind it.
 pub const STYLE: &str = include_str!("style.css");
 
 /// A whole page. `head` has the style sheets.

@@ -1,7 +1,7 @@
 //! The printed tables: throughput by cores, costs of an operation, and the cache lines with the most transfers.
 
 use super::row::{HotField, Row};
-use lab_terminal::table::{align, finish, new};
+use lab_terminal::table;
 
 /// The most fields that are printed for a run. `--json` has the rest.
 const FIELDS_MAX: usize = 6;
@@ -26,9 +26,8 @@ fn throughput(rows: &[Row]) -> String {
     if rows.iter().any(|row| row.resize.is_some()) {
         return resizes(rows);
     }
-    let mut table = new(&["scheme", "layout", "buckets", "cores", "Mop/s", "+-", "ns/op", "HITM/op"]);
-    for row in rows {
-        let cells = vec![
+    let cells = |row: &Row| {
+        vec![
             row.scheme.clone(),
             row.layout.clone(),
             row.buckets.to_string(),
@@ -37,10 +36,10 @@ fn throughput(rows: &[Row]) -> String {
             row.spread.map_or_else(String::new, |spread| format!("{:.1} %", spread * 100.0)),
             format!("{:.1}", row.ns_per_op),
             format!("{:.2}", row.hitm_per_op),
-        ];
-        table.add_row(align(cells, 2));
-    }
-    finish(table)
+        ]
+    };
+    let header = ["scheme", "layout", "buckets", "cores", "Mop/s", "+-", "ns/op", "HITM/op"];
+    table::text(&header, 2, rows.iter().map(cells))
 }
 
 fn resizes(rows: &[Row]) -> String {
@@ -57,10 +56,10 @@ fn resizes(rows: &[Row]) -> String {
         "during",
         "after",
     ];
-    let mut table = new(&header);
-    for (row, resize) in rows.iter().filter_map(|row| Some((row, row.resize.as_ref()?))) {
-        let rate = |rate: f64| format!("{:.2}", rate / 1e6);
-        let cells = vec![
+    let rate = |rate: f64| format!("{:.2}", rate / 1e6);
+    let cells = |row: &Row| {
+        let resize = row.resize.as_ref()?;
+        Some(vec![
             row.scheme.clone(),
             row.layout.clone(),
             row.cores.to_string(),
@@ -72,16 +71,14 @@ fn resizes(rows: &[Row]) -> String {
             rate(resize.ops_per_sec_before),
             rate(resize.ops_per_sec_during),
             rate(resize.ops_per_sec_after),
-        ];
-        table.add_row(align(cells, 2));
-    }
-    finish(table)
+        ])
+    };
+    table::text(&header, 2, rows.iter().filter_map(cells))
 }
 
 fn costs(rows: &[Row]) -> String {
     let header = ["scheme", "layout", "buckets", "cores", "loads", "stores", "locked", "near", "far", "memory", "HITM"];
-    let mut table = new(&header);
-    for row in rows {
+    let cells = |row: &Row| {
         let mut cells = vec![row.scheme.clone(), row.layout.clone(), row.buckets.to_string(), row.cores.to_string()];
         let figures = [
             row.loads_per_op,
@@ -93,9 +90,9 @@ fn costs(rows: &[Row]) -> String {
             row.hitm_per_op,
         ];
         cells.extend(figures.map(|figure| format!("{figure:.2}")));
-        table.add_row(align(cells, 2));
-    }
-    finish(table)
+        cells
+    };
+    table::text(&header, 2, rows.iter().map(cells))
 }
 
 fn is_worth_showing(hot: &HotField) -> bool {
@@ -105,16 +102,15 @@ fn is_worth_showing(hot: &HotField) -> bool {
 /// Prints what perf c2c ([perf-c2c]) reports.
 fn lines(row: &Row) -> String {
     let header = ["object", "field", "functions", "offset", "HITM/op", "near", "far", "transfers", "waited, ns"];
-    let mut table = new(&header);
-    for hot in row.hot.iter().filter(|hot| is_worth_showing(hot)).take(FIELDS_MAX) {
+    let cells = |hot: &HotField| {
         let mut cells =
             vec![hot.object.to_string(), hot.field.to_string(), functions(hot), format!("{:#x}", hot.offset)];
         let figures = [hot.hitm, hot.hitm_near, hot.hitm_far, hot.transfers];
         cells.extend(figures.map(|figure| format!("{figure:.2}")));
         cells.push(format!("{:.0}", hot.waited_ns));
-        table.add_row(align(cells, 3));
-    }
-    finish(table)
+        cells
+    };
+    table::text(&header, 3, row.hot.iter().filter(|hot| is_worth_showing(hot)).take(FIELDS_MAX).map(cells))
 }
 
 fn functions(hot: &HotField) -> String {

@@ -43,28 +43,23 @@ fn text(settings: &Soak, outcome: &Outcome) -> String {
 
 fn counts(accounts: &[Account]) -> String {
     let worlds: Vec<&str> = accounts.iter().map(|account| account.world).collect();
-    let mut table = table::new(&[&["counted in world"], &worlds[..]].concat());
-    for (index, name) in Counts::NAMES.iter().enumerate() {
-        let mut cells = vec![name.replace('_', " ")];
-        cells.extend(accounts.iter().map(|account| account.counts[index].to_string()));
-        table.add_row(table::align(cells, 1));
-    }
-    table::finish(table)
+    let cells = |(index, name): (usize, &&str)| {
+        let counts = accounts.iter().map(|account| account.counts[index].to_string());
+        [name.replace('_', " ")].into_iter().chain(counts).collect()
+    };
+    table::text(&[&["counted in world"], &worlds[..]].concat(), 1, Counts::NAMES.iter().enumerate().map(cells))
 }
 
 fn laws(accounts: &[Account]) -> String {
     if accounts.iter().all(|account| account.laws.is_empty()) {
         return String::new();
     }
-    let mut table = table::new(&["law", "world", "expected", "found", ""]);
-    for account in accounts {
-        for law in &account.laws {
-            let verdict = if law.holds() { "holds" } else { "BROKEN" };
-            let cells = [law.name, account.world, &law.expected(), &law.found.to_string(), verdict];
-            table.add_row(table::align(cells.map(str::to_string).to_vec(), 2));
-        }
-    }
-    table::finish(table)
+    let all = accounts.iter().flat_map(|account| account.laws.iter().map(|law| (account.world, law)));
+    let rows = all.map(|(world, law)| {
+        let verdict = if law.holds() { "holds" } else { "BROKEN" };
+        [law.name, world, &law.expected(), &law.found.to_string(), verdict].map(str::to_string).to_vec()
+    });
+    table::text(&["law", "world", "expected", "found", ""], 2, rows)
 }
 
 fn memory(memory: &Memory, threads: usize) -> String {

@@ -1,8 +1,8 @@
 //! `ufutex advise`: its options.
 
 use clap::Args;
-use lab_bench::values;
 use lab_run::Advise;
+use lab_values as values;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;

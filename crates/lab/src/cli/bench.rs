@@ -3,7 +3,7 @@
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use lab_bench::Bench;
 use lab_bench::all::{self, All};
-use lab_bench::workload::{ALL, Job, Refusal};
+use lab_bench::workload::{ALL, Job};
 
 /// One workload, or all.
 #[derive(Args)]
@@ -12,13 +12,13 @@ pub struct BenchVerb {
     #[command(flatten)]
     all: Box<All>,
     #[command(subcommand)]
-    workload: Option<Named>,
+    workload: Option<OneJob>,
 }
 
 /// A named workload, or the mistake in its flags.
-struct Named(Result<Job, String>);
+struct OneJob(Result<Job, String>);
 
-impl Subcommand for Named {
+impl Subcommand for OneJob {
     fn augment_subcommands(command: Command) -> Command {
         command.subcommands(ALL.iter().map(|entry| (entry.command)()))
     }
@@ -32,16 +32,12 @@ impl Subcommand for Named {
     }
 }
 
-impl FromArgMatches for Named {
+impl FromArgMatches for OneJob {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let entry = |name: &str| ALL.iter().find(|entry| entry.name == name);
         let named = matches.subcommand().and_then(|(name, flags)| Some((entry(name)?, flags)));
         let (entry, flags) = named.ok_or_else(|| clap::Error::new(clap::error::ErrorKind::MissingSubcommand))?;
-        match (entry.job)(flags) {
-            Ok(job) => Ok(Named(Ok(job))),
-            Err(Refusal::Mistake(line)) => Ok(Named(Err(line))),
-            Err(Refusal::Clap(error)) => Err(error),
-        }
+        (entry.job)(flags).map(OneJob)
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -55,7 +51,7 @@ impl BenchVerb {
     pub fn check(self) -> Result<Bench, String> {
         match self.workload {
             None => self.all.check(),
-            Some(Named(job)) => all::together(vec![job?]),
+            Some(OneJob(job)) => all::together(vec![job?]),
         }
     }
 }

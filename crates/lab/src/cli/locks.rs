@@ -1,7 +1,7 @@
 //! `ufutex locks`: its options.
 
 use clap::Args;
-use lab_bench::values;
+use lab_values as values;
 use lab_waits::{Format, Locks};
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -6,12 +6,12 @@ mod compare;
 mod locks;
 mod manual;
 mod mistake;
-mod named;
 mod report;
 mod run;
 pub mod sim;
 pub mod sim_more;
 mod soak;
+mod workloads;
 
 use manual::{CompletionsArgs, ManArgs};
 
@@ -24,7 +24,9 @@ use lab_measure::interrupt;
 use lab_run::Run;
 use lab_soak::Verdict;
 use lab_terminal::stderr;
+use std::any::TypeId;
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// A parsed command whose settings have been checked. It returns the exit status.
@@ -46,7 +48,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, R
     }
     let mut shape = whole();
     let name = arguments.get(1).and_then(|name| name.to_str()).unwrap_or_default().to_string();
-    let named = named::take(&mut arguments, shape.find_subcommand(&name)).map_err(Refusal::Mistake)?;
+    let named = workloads::take(&mut arguments, shape.find_subcommand(&name)).map_err(Refusal::Mistake)?;
     let of_workload = |workload: &String| {
         let mut arguments = arguments.clone();
         arguments.insert(2, workload.into());
@@ -128,10 +130,12 @@ fn together(verbs: Vec<Verb>, named: &[String]) -> Result<Command, String> {
     Ok(measuring(lab_bench::all::together(jobs.into_iter().flatten().collect())?, lab_bench::run))
 }
 
-/// The command line. A flag's value may begin with a minus sign, so that a mistake in it is not taken for another flag.
+/// The command line. A flag's value may be a negative number, so that a mistake in it is not taken for another flag. A file's
+/// name may not: it is rather a flag whose value was forgotten.
 fn whole() -> clap::Command {
     fn with_negative_values(command: clap::Command) -> clap::Command {
-        let is_flag = |arg: &Arg| !arg.is_positional() && arg.get_action().takes_values();
+        let is_path = |arg: &Arg| arg.get_value_parser().type_id() == TypeId::of::<PathBuf>();
+        let is_flag = |arg: &Arg| !arg.is_positional() && arg.get_action().takes_values() && !is_path(arg);
         let arg = |arg: Arg| if is_flag(&arg) { arg.allow_negative_numbers(true) } else { arg };
         command.mut_args(arg).mut_subcommands(with_negative_values)
     }

@@ -1,8 +1,8 @@
 //! The options of `ufutex report`.
 
 use clap::Args;
-use lab_bench::values;
 use lab_report::page::Report;
+use lab_values as values;
 use std::path::PathBuf;
 
 /// Arguments of `ufutex report`.
@@ -17,6 +17,12 @@ pub struct ReportArgs {
     /// Write all rows of the report, one JSON object per line, for `ufutex compare`
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Also write the picture of the resize as SVG into DIR, which is made if it does not exist
+    #[arg(long, value_name = "DIR")]
+    pub svg: Option<PathBuf>,
+    /// With --svg: measure nothing, and draw the pictures from DIR/report.csv and DIR/hand-off.csv
+    #[arg(long, value_name = "DIR", requires = "svg", conflicts_with_all = ["output", "markdown", "json"])]
+    pub data: Option<PathBuf>,
     /// No progress on stderr
     #[arg(short, long)]
     pub silent: bool,
@@ -28,9 +34,9 @@ pub struct ReportArgs {
 impl ReportArgs {
     /// Checks the files. An error is one line for the user.
     pub fn check(self) -> Result<Report, String> {
-        let mut report =
-            Report { html: None, markdown: self.markdown, json: self.json, silent: self.silent, quick: self.quick };
-        if let Some(output) = self.output {
+        let ReportArgs { output, markdown, json, svg, data, silent, quick } = self;
+        let mut report = Report { html: None, markdown, json, svg, data, silent, quick };
+        if let Some(output) = output {
             match output.extension().and_then(|extension| extension.to_str()) {
                 Some("html" | "htm") => report.html = Some(output),
                 Some("md") if report.markdown.is_none() => report.markdown = Some(output),
@@ -49,12 +55,16 @@ impl ReportArgs {
             }
         }
         let files: Vec<_> = [&report.html, &report.markdown, &report.json].into_iter().flatten().collect();
-        if files.is_empty() {
+        if files.is_empty() && report.svg.is_none() {
             return Err("no file given; accepted: ufutex report -o FILE.html, see --help".to_string());
         }
         if let Some(twice) = (1..files.len()).find(|place| files[..*place].contains(&files[*place])) {
             let twice = files[twice].display();
             return Err(format!("'{twice}' is given twice; accepted: different files for -o, --markdown and --json"));
+        }
+        let no_directory = |path: &&PathBuf| path.exists() && !path.is_dir();
+        if let Some(file) = report.svg.iter().find(no_directory) {
+            return Err(format!("--svg '{}' is a file; accepted: a directory", file.display()));
         }
         let mistake = files.into_iter().find_map(|file| values::unwritable(file));
         mistake.map_or(Ok(report), Err)
@@ -77,4 +87,5 @@ Exit status:
 Examples:
   ufutex report -o report.html                          write a page
   ufutex report -o report.html --json now.json          write a page and its rows
+  ufutex report --svg docs/pictures --data docs/data    draw the pictures of the documentation again
   ufutex compare before.json now.json                   compare with earlier rows";

@@ -32,7 +32,7 @@ pub struct RunArgs {
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     output: Option<PathBuf>,
     /// Size policy of the table: load, threads, or a power of two [default: load]
-    #[arg(long, value_name = "POLICY", value_parser = policy)]
+    #[arg(long, value_name = "POLICY", value_parser = lab_values::completed(policy, vec!["load", "threads"]), hide_possible_values = true)]
     policy: Option<Policy>,
     /// Waiting threads may spin for up to US microseconds before they sleep; 200 without US
     #[arg(long, value_name = "US", num_args = 0..=1, require_equals = true, default_missing_value = "200",

@@ -1,9 +1,9 @@
 //! `ufutex sim`: its options and their checks.
 
 use clap::Args;
-use lab_bench::values::{self, List};
 use lab_sim::{Scheme, Settings, Workload};
 use lab_targets::{Layout, Policy};
+use lab_values::{self as values, List};
 use std::io::Read;
 use strum::VariantArray;
 use ufutex_coherence::{CORES, Topology};
@@ -21,16 +21,16 @@ pub struct SimArgs {
     #[arg(short = 't', long, visible_alias = "threads", value_name = "LIST", value_parser = values::numbers(1, CORES, "cores"))]
     cores: Option<List<usize>>,
     /// Schemes, a comma list: live, fixed, atomic, percpu, global [default: all; resize live,atomic,percpu]
-    #[arg(long, value_name = "LIST", value_parser = values::some_of::<Scheme>())]
+    #[arg(long, value_name = "LIST", value_parser = values::some_of::<Scheme>(), hide_possible_values = true)]
     schemes: Option<List<Scheme>>,
     /// Bucket layouts, a comma list: lean, packed, split
-    #[arg(long, value_name = "LIST", default_value = "lean", value_parser = values::some_of::<Layout>())]
+    #[arg(long, value_name = "LIST", default_value = "lean", value_parser = values::some_of::<Layout>(), hide_possible_values = true)]
     layout: List<Layout>,
     /// Buckets, a comma list of powers of two; not for resize, which has --from and --to
     #[arg(short, long, value_name = "LIST", value_parser = buckets)]
     buckets: Option<List<usize>>,
     /// Size policy of the table: threads, load, or a power of two [default: load; with -b N, N]
-    #[arg(long, value_name = "POLICY", value_parser = values::policy)]
+    #[arg(long, value_name = "POLICY", value_parser = values::policies(), hide_possible_values = true)]
     policy: Option<Policy>,
     /// Futexes (words) of each thread
     #[arg(short, long, value_name = "N", default_value = "1024", value_parser = values::number::<usize>(1, 1 << 16, "futexes a thread"))]

@@ -2,11 +2,11 @@
 
 use super::sim;
 use clap::Args;
-use lab_bench::values::{self, List};
 use lab_sim::published::Source;
 use lab_sim::timers::{Design, Test};
 use lab_sim::validate::hash::Scheme;
 use lab_sim::{schbench, timers, validate};
+use lab_values::{self as values, List};
 use std::time::Duration;
 use strum::VariantArray;
 use ufutex_coherence::{CORES, Topology};

@@ -2,8 +2,8 @@
 
 use super::sim;
 use clap::Args;
-use lab_bench::values;
 use lab_soak::{Soak, THREADS_MIN};
+use lab_values as values;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Longest run, in seconds.

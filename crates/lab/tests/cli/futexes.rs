@@ -182,3 +182,23 @@ fn crowd_rows_have_the_waiters_and_their_case() {
         assert_keys(row, &["waiters", "domains", "ratio_fewest", "buckets", "futexes"]);
     }
 }
+
+#[test]
+fn tables_explain_their_words_once_and_fit_a_narrow_output() {
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_ufutex"))
+        .args(["bench", "hash", "wake", "-t", "1", "-r", "0.02", "--repeat", "1", "-s"])
+        .env("COLUMNS", "60")
+        .output()
+        .expect("the program starts");
+    let printed = text(&output.stdout);
+    let tables: Vec<_> = printed.lines().filter(|line| line.starts_with('|')).collect();
+    assert!(tables.len() > 20 && tables.iter().all(|line| line.chars().count() <= 60), "{printed}");
+    assert!(
+        printed.contains("| live (early return) |") && printed.contains("(60 columns are too few for: p10; "),
+        "{printed}"
+    );
+    for word in ["- floor: ", "- early return: ", "- percpu: "] {
+        assert_eq!(printed.matches(word).count(), 1, "{word}{printed}");
+    }
+    assert!(printed.contains("\n- hash: a wait that differs, ns"), "{printed}");
+}

@@ -135,6 +135,17 @@ fn schbench_prints_what_the_target_had_done_and_begins_no_other() {
     assert!(ended.stderr.contains("interrupted: ") && !ended.stderr.contains("schbench: live"), "{}", ended.stderr);
 }
 
+/// A sample takes two seconds, so the signal comes in the first round, which is the warm-up.
+#[test]
+fn the_first_round_keeps_the_samples_that_it_has() {
+    let flags = ["hash", "-t", "1", "-b", "16", "--targets", "live,kernel", "-r", "12", "--repeat", "1", "--json"];
+    let running = begin(&flags, "hash: 3 rows");
+    sleep(Duration::from_millis(500));
+    let ended = running.end_by_ctrl_c();
+    let rows = rows_of(&ended.stdout);
+    assert!((1..3).contains(&rows.len()) && rows.iter().all(|row| row["repeat"] == 1), "{rows:?}");
+}
+
 #[test]
 fn tables_say_so_too_and_what_was_not_measured_is_named() {
     let begin = || begin(&["-t", "1", "--targets", "live", "--repeat", "10000"], "hash");

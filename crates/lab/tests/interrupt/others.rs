@@ -55,7 +55,7 @@ fn a_report_is_written_with_what_there_is_and_says_what_is_missing() {
     };
     let (page, words, rows) = (file("html"), file("md"), file("json"));
     let mut running = Running::begin(&["report", "-o", &page, "--markdown", &words, "--json", &rows]);
-    running.until_it_says("report: scaling");
+    running.until_it_says("report: scaling (0 %)");
     sleep(Duration::from_millis(200));
     let ended = running.end_by_ctrl_c();
     assert!(ended.stdout.is_empty(), "{}", ended.stdout);

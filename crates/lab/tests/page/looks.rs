@@ -52,16 +52,17 @@ const SMALLEST: &str = r#"Math.min(...[...document.querySelectorAll('svg text')]
   return parseFloat(getComputedStyle(one).fontSize) * svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
 }))"#;
 
-/// At one width, in one theme: nothing is cut off, nothing overlaps, and the page reports no errors.
-pub fn fits(file: &Path, width: u32, theme: &str) -> Result<(), String> {
+/// At one width, in one theme: nothing is cut off, nothing overlaps, and the page reports no errors. It has at least `least`
+/// drawings, and screenshots are named after `name`.
+pub fn fits(file: &Path, name: &str, least: u64, width: u32, theme: &str) -> Result<(), String> {
     let mut browser = Browser::start()?;
     browser.open(file, width, theme)?;
-    keep_shot(&mut browser, &format!("{width}-{theme}.png"))?;
+    keep_shot(&mut browser, &format!("{name}{width}-{theme}.png"))?;
     nothing("beyond its place", &browser.ask(BEYOND)?)?;
     nothing("on top of each other", &browser.ask(OVERLAPS)?)?;
     let drawings = browser.ask("document.querySelectorAll('svg[role=img] > title').length")?.as_u64();
-    if drawings.is_none_or(|drawings| drawings < 8) {
-        return Err(format!("there are {drawings:?} drawings, where there are at least 8"));
+    if drawings.is_none_or(|drawings| drawings < least) {
+        return Err(format!("there are {drawings:?} drawings, where there are at least {least}"));
     }
     let smallest = browser.ask(SMALLEST)?.as_f64().unwrap_or(0.0);
     if smallest < SMALLEST_PX {

@@ -24,13 +24,17 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // Each test starts a browser, and all share the machine's CPUs.
     arguments.test_threads.get_or_insert(2);
-    let page = Page::new(report);
+    let (page, pictures) = (Page::new(report), Page::new(pictures));
     let mut trials = Vec::new();
     for width in WIDTHS {
         for theme in ["light", "dark"] {
-            trials.push(trial(format!("fits_at_{width}_{theme}"), &page, move |file| looks::fits(file, width, theme)));
+            let fits = move |file: &Path| looks::fits(file, "", 8, width, theme);
+            trials.push(trial(format!("fits_at_{width}_{theme}"), &page, fits));
+            let fit = move |file: &Path| looks::fits(file, "pictures-", 2, width, theme);
+            trials.push(trial(format!("pictures_fit_at_{width}_{theme}"), &pictures, fit));
         }
     }
+    trials.push(trial("pictures_follow_the_theme".into(), &pictures, looks::themes));
     trials.push(trial("dark_and_light_differ_and_can_be_read".into(), &page, looks::themes));
     trials.push(trial("series_differ_without_colour".into(), &page, looks::without_colour));
     trials.push(trial("it_prints".into(), &page, looks::prints));
@@ -64,6 +68,27 @@ fn trial(name: String, page: &Page, look: impl Fn(&Path) -> Result<(), String> +
         let file = page.file.get_or_init(page.make).clone()?;
         look(&file).map(|()| Completion::Completed).map_err(Failed::from)
     })
+}
+
+/// A page with the pictures of the documentation, drawn again from their figures.
+fn pictures() -> Result<PathBuf, String> {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pictures");
+    let status = Command::new(env!("CARGO_BIN_EXE_ufutex"))
+        .args(["report", "--silent", "--data", concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/data"), "--svg"])
+        .arg(&directory)
+        .stdin(Stdio::null())
+        .status()
+        .map_err(|error| format!("the program does not start: {error}"))?;
+    if !status.success() {
+        return Err(format!("ufutex report ends with {status}"));
+    }
+    let read = |name: &str| std::fs::read_to_string(directory.join(name)).map_err(|error| format!("{name}: {error}"));
+    let svgs = read("resize.svg")? + &read("hand-off.svg")?;
+    let page = directory.join("pictures.html");
+    let style = "<style>body { margin: 8px; background: var(--paper); } svg { max-width: 100%; height: auto; }</style>";
+    let text = format!("<!DOCTYPE html><meta charset=utf-8><title>Pictures</title>{style}<body>{svgs}");
+    std::fs::write(&page, text).map_err(|error| format!("pictures.html: {error}"))?;
+    Ok(page)
 }
 
 fn report() -> Result<PathBuf, String> {

@@ -3,10 +3,11 @@
 use super::source::manifests;
 
 /// The layers, lowest first. Packages of one layer do not depend on each other.
-const FLOORS: [&[&str]; 6] = [
+const FLOORS: [&[&str]; 7] = [
     &["lab-page", "lab-terminal"],
     &["lab-compare", "lab-measure"],
     &["lab-targets"],
+    &["lab-values"],
     &["lab-bench", "lab-sim", "lab-soak", "lab-waits"],
     &["lab-report", "lab-run"],
     &["lab", "ufutex-fuzz-targets"],
@@ -45,7 +46,7 @@ fn of(path: &str, manifest: &str) -> Vec<String> {
         .map(|other| format!("{path}: '{name}' depends on '{other}', which is not below it"))
         .collect();
     // A workload of `bench` is one file, with its flags.
-    let has_flags = ["lab", "lab-bench"].contains(&name);
+    let has_flags = ["lab", "lab-bench", "lab-values"].contains(&name);
     if mine.is_some() && !has_flags && dependencies.iter().any(|line| line.starts_with("clap")) {
         findings.push(format!("{path}: '{name}' knows clap, which only the command and the workloads do"));
     }

@@ -18,12 +18,12 @@ use neighbours::{Found, Operation};
 use crate::Lab;
 use crate::flags::{self, Noise};
 use crate::settings::Settings;
-use crate::values::{self, List};
 use crate::workload::Workload;
 use anyhow::{Context, Result};
 use channels::{Attackers, Order};
 use clap::Args;
 use lab_measure::{interrupt, machine};
+use lab_values::{self as values, List};
 use print::Row;
 use std::time::Duration;
 use strum::VariantArray;
@@ -38,13 +38,13 @@ const SAMPLE_MIN: Duration = Duration::from_millis(10);
 #[derive(Clone, Args)]
 pub struct Neighbour {
     /// Attacks, a comma list [default: all]; see below
-    #[arg(long, value_name = "LIST", value_parser = values::some_of::<Attack>())]
+    #[arg(long, value_name = "LIST", value_parser = values::some_of::<Attack>(), hide_possible_values = true)]
     attacks: Option<List<Attack>>,
     /// How much CPU time the attackers get, a comma list [default: full]: full, rationed, idle, stopped
-    #[arg(long, value_name = "LIST", value_parser = values::some_of::<Cpu>())]
+    #[arg(long, value_name = "LIST", value_parser = values::some_of::<Cpu>(), hide_possible_values = true)]
     cpu: Option<List<Cpu>>,
     /// The neighbour's operations, a comma list [default: all]: private, shared, pi, timeout, timer, executor
-    #[arg(long, value_name = "LIST", value_parser = values::some_of::<Operation>())]
+    #[arg(long, value_name = "LIST", value_parser = values::some_of::<Operation>(), hide_possible_values = true)]
     operations: Option<List<Operation>>,
     /// Size of an attack, a comma list [default: see below]
     #[arg(short, long, value_name = "LIST", value_parser = values::numbers(1, values::NUMBER_MAX, "waiters or timers"))]

@@ -1,6 +1,7 @@
 //! The rows of `neighbour`, its table and its sentence.
 
 use super::{Found, Neighbour, Pair};
+use crate::rows::SPARE;
 use crate::workload::Workload;
 use lab_measure::stats;
 use lab_terminal::table;
@@ -131,8 +132,7 @@ pub fn text(rows: &[Row]) -> String {
     let alone = ["alone p50, us", "p99", "p99.9", "max", "stuck, %"];
     let attacked = ["attacked p50, us", "p99", "p99.9", "max", "stuck, %"];
     let ratios = ["p50 / alone", "p99", "p99.9", "rate"];
-    let mut table = table::new(&[&header[..], &alone, &attacked, &ratios].concat());
-    for row in rows {
+    let cells = |row: &Row| {
         let mut cells = vec![row.attack.clone(), row.number.to_string(), row.cpu.clone(), row.operation.clone()];
         for (tail, stuck) in [(row.alone_ns, row.stuck.alone), (row.attacked_ns, row.stuck.attacked)] {
             cells.extend([tail.p50, tail.p99, tail.p999, tail.max].map(|ns| format!("{:.2}", ns / 1000.0)));
@@ -140,9 +140,10 @@ pub fn text(rows: &[Row]) -> String {
         }
         let Ratio { tail, rate } = row.ratio;
         cells.extend([tail.p50, tail.p99, tail.p999, rate].map(|ratio| table::ratio(Some(ratio))));
-        table.add_row(table::align(cells, 1));
-    }
-    format!("{}\n{}", table::finish(table), sentence(rows))
+        cells
+    };
+    let header = [&header[..], &alone, &attacked, &ratios].concat();
+    format!("{}\n{}", table::fitted(&header, 1, rows.iter().map(cells).collect(), &SPARE), sentence(rows))
 }
 
 /// The sentence about the row that the attack slows most.

@@ -9,7 +9,6 @@ mod watch;
 use crate::Lab;
 use crate::flags::{self, Noise, OfLayout};
 use crate::settings::{Buckets, Settings};
-use crate::values::{self, List, RUNTIME_MAX_S, THREADS_MAX, WORK_MAX};
 use crate::workload::Workload;
 use anyhow::{Context, Result};
 use clap::builder::TypedValueParser;
@@ -20,6 +19,7 @@ use lab_targets::Policy;
 use lab_targets::schbench::{Plan, SharedState, as_thread, serve_messages};
 use lab_targets::{Name, Shape, Subject};
 use lab_terminal::stderr;
+use lab_values::{self as values, List, RUNTIME_MAX_S, THREADS_MAX, WORK_MAX};
 use pinning::Pinning;
 use print::Row;
 use std::path::{Path, PathBuf};
@@ -116,7 +116,7 @@ pub struct Schbench {
     #[arg(long, value_name = "N", requires = "tasks", value_parser = values::number::<usize>(1, 1024, "threads"))]
     executors: Option<usize>,
     /// Targets, a comma list [default: all]
-    #[arg(long, value_name = "LIST", value_parser = values::some_among(values::sleeping()))]
+    #[arg(long, value_name = "LIST", value_parser = values::some_among(values::sleeping()), hide_possible_values = true)]
     targets: Option<List<Name>>,
     /// Buckets: a power of two, or 0 for the global table [default: by the number of threads]
     #[arg(short, long, value_name = "N", value_parser = slots_or_none)]
@@ -124,7 +124,7 @@ pub struct Schbench {
     #[command(flatten)]
     of: OfLayout,
     /// Size policy of `live`: threads, load, or a power of two [default: load; with -b N, N]
-    #[arg(long, value_name = "POLICY", value_parser = values::policy)]
+    #[arg(long, value_name = "POLICY", value_parser = values::policies(), hide_possible_values = true)]
     policy: Option<Policy>,
     /// Rounds, each with a run of every target
     #[arg(long, value_name = "N", default_value = "1", value_parser = values::number::<usize>(1, flags::REPEAT_MAX, "rounds"))]

@@ -1,6 +1,7 @@
 //! The output of schbench: its own text for each run, a table of all targets, and rows of JSON.
 
 use super::{Competitor, Findings, Schbench};
+use crate::rows::SPARE;
 use crate::workload::Workload;
 use crate::{Lab, policy_name};
 use lab_measure::stats;
@@ -109,15 +110,14 @@ fn together(rounds: &[Findings]) -> Findings {
 
 fn comparison(rows: &[Row]) -> String {
     let header = ["target", "buckets", "RPS", "/ kernel", "wakeup p50, us", "p99", "p99.9", "request p50, us", "p99"];
-    let mut table = table::new(&header);
-    for row in rows {
+    let cells = |row: &Row| {
         let mut cells = vec![row.target.to_string(), row.buckets.map_or_else(table::dash, |count| count.to_string())];
         cells.extend([format!("{:.0}", row.rps), table::ratio(row.ratio_kernel)]);
         let (wakeup, request) = (&row.wakeup_us, &row.request_us);
         cells.extend([wakeup.p50, wakeup.p99, wakeup.p999, request.p50, request.p99].map(|us| format!("{us:.1}")));
-        table.add_row(table::align(cells, 1));
-    }
-    table::finish(table)
+        cells
+    };
+    table::fitted(&header, 1, rows.iter().map(cells).collect(), &SPARE)
 }
 
 /// One object of `--json`.

@@ -2,11 +2,11 @@
 
 use super::Effort;
 use crate::timers::{Row, Timers};
-use crate::values::List;
 use crate::workload::{Workload, plain};
 use crate::{Lab, Settings};
 use anyhow::Result;
 use lab_targets::timers::{Name, Test};
+use lab_values::List;
 use strum::VariantArray;
 
 /// One run of `bench timers`.

@@ -227,16 +227,15 @@ fn grid(rows: &[&Row], first: &str) -> String {
         (slots, _) => format!("P {slots}"),
     };
     let header: Vec<String> = [first.to_string()].into_iter().chain(slots.iter().map(name)).collect();
-    let mut grid = table::new(&header.iter().map(String::as_str).collect::<Vec<_>>());
-    for threads in distinct(rows.iter().map(|row| row.head.threads)) {
+    let line = |threads: usize| {
         let cell = |slots: &usize| {
             let row = rows.iter().find(|row| row.head.threads == threads && row.slots == Some(*slots));
             row.map(|row| rate(row)).map_or_else(table::dash, |rate| format!("{rate:.0}"))
         };
-        let cells = [threads.to_string()].into_iter().chain(slots.iter().map(cell)).collect();
-        grid.add_row(table::align(cells, 0));
-    }
-    table::finish(grid)
+        [threads.to_string()].into_iter().chain(slots.iter().map(cell)).collect()
+    };
+    let lines = distinct(rows.iter().map(|row| row.head.threads)).into_iter().map(line).collect();
+    table::fitted(&header.iter().map(String::as_str).collect::<Vec<_>>(), 0, lines, &[])
 }
 
 /// Operations per second of one thread.

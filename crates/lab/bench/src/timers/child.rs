@@ -1,7 +1,7 @@
 //! The kernel's timers in several processes, each a child of this program (see `children`).
 
 use super::{Case, Sample};
-use crate::{children, values};
+use crate::children;
 use anyhow::{Result, anyhow};
 use clap::Args;
 use lab_measure::machine;
@@ -9,6 +9,7 @@ use lab_measure::pool::Pool;
 use lab_targets::timers::Test;
 use lab_targets::timers::{self, Name, Rendezvous, Times};
 use lab_terminal::stdout;
+use lab_values as values;
 
 /// Parameters of one child process.
 #[derive(Clone, Args)]

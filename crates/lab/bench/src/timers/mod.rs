@@ -18,7 +18,6 @@ use crate::all::All;
 use crate::flags::{self, Output};
 use crate::settings::Settings;
 use crate::summary::Line;
-use crate::values::{self, List, NUMBER_MAX};
 use crate::workers::Disturbances;
 use crate::workload::{Workload, plain};
 use crate::{Lab, workers};
@@ -27,6 +26,7 @@ use clap::Args;
 use lab_measure::pool::Pool;
 use lab_measure::stats;
 use lab_targets::timers::{self, Name, Rendezvous, Test, Times};
+use lab_values::{self as values, List, NUMBER_MAX};
 use strum::VariantArray;
 
 /// POSIX timers: the engine's, four designs of a kernel's table, and the host kernel's
@@ -44,13 +44,13 @@ pub struct Timers {
     #[arg(short, long, value_name = "LIST", value_parser = values::processes())]
     pub processes: Option<List<usize>>,
     /// Tests, a comma list [default: all]: create-getoverrun, create-delete, settime, expire
-    #[arg(long, value_name = "LIST", value_parser = values::some_of::<Test>())]
+    #[arg(long, value_name = "LIST", value_parser = values::some_of::<Test>(), hide_possible_values = true)]
     pub tests: Option<List<Test>>,
     /// Distance between IDs, which the caller then chooses [default: one case of 2048 timers, 512 apart]
     #[arg(long, value_name = "STRIDE", value_parser = sparse)]
     pub sparse: Option<usize>,
     /// Targets, a comma list [default: all]: ours, global-lock, precheck, scaled, radix, kernel
-    #[arg(long, value_name = "LIST", value_parser = values::some_of::<Name>())]
+    #[arg(long, value_name = "LIST", value_parser = values::some_of::<Name>(), hide_possible_values = true)]
     pub targets: Option<List<Name>>,
     #[command(flatten)]
     pub output: Output,
@@ -143,7 +143,7 @@ A sample in which a thread had its CPU for less than 95 % of the time is taken o
         show::text(rows)
     }
 
-    fn line(rows: &[Row]) -> Option<Line> {
+    fn line(&self, rows: &[Row]) -> Option<Line> {
         show::line(rows)
     }
 }

@@ -1,7 +1,7 @@
 //! The tables and sentences of `timers`.
 
 use super::Row;
-use crate::rows::{self, against, count, join};
+use crate::rows::{self, against, count, is_contradiction, join};
 use crate::summary::Line;
 use lab_terminal::table;
 
@@ -147,16 +147,11 @@ fn than(rows: &[&Row], row: &Row, ratio: Option<f64>, time: Time, (target, name)
     let quotient = rival.and_then(|rival| Some(time(row)? / time(rival)?));
     let text = match (ratio, quotient) {
         (Some(ratio), Some(quotient)) if is_contradiction(ratio, quotient) => Some(format!(
-            "not distinguished from {name}: the median of the rounds' ratios is {ratio:.2}, the ratio of the median times {quotient:.2}"
+            "no clear difference from {name}: the median of the rounds' ratios is {ratio:.2}, the ratio of the median times {quotient:.2}"
         )),
         _ => against(ratio, name),
     };
     text.map_or_else(String::new, |text| format!(" ({text})"))
-}
-
-/// Whether the ratio and the quotient of the medians say the opposite: one of them is faster, and the other slower.
-fn is_contradiction(ratio: f64, quotient: f64) -> bool {
-    (ratio - 1.0) * (quotient - 1.0) < 0.0
 }
 
 /// Threads of each process, and the number of processes.
@@ -210,7 +205,7 @@ mod tests {
         };
         assert_eq!(said(50.0, 0.5), " (2.0 times as fast as the kernel)");
         assert_eq!(said(120.0, 1.2), " (at 1.20 times the time of the kernel)");
-        let both = " (not distinguished from the kernel: the median of the rounds' ratios is";
+        let both = " (no clear difference from the kernel: the median of the rounds' ratios is";
         assert_eq!(said(110.0, 0.9), format!("{both} 0.90, the ratio of the median times 1.10)"));
         assert_eq!(said(80.0, 1.25), format!("{both} 1.25, the ratio of the median times 0.80)"));
         let kernel = row("kernel", 100.0, Some(1.0));

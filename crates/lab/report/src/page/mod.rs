@@ -5,6 +5,7 @@ mod facts;
 mod html;
 mod markdown;
 mod modelled;
+pub mod pictures;
 mod published;
 mod say;
 
@@ -30,6 +31,10 @@ pub struct Report {
     pub markdown: Option<PathBuf>,
     /// File of the JSON rows.
     pub json: Option<PathBuf>,
+    /// Directory of the pictures.
+    pub svg: Option<PathBuf>,
+    /// Directory of the figures from which the pictures are drawn. If it is given, nothing is measured.
+    pub data: Option<PathBuf>,
     /// Print no progress.
     pub silent: bool,
     /// Take short samples.
@@ -38,6 +43,10 @@ pub struct Report {
 
 /// Share of the usual time with `--quick`.
 const QUICK: f64 = 0.02;
+
+/// The parts in their order, and about how many seconds each takes.
+const PARTS: [(&str, usize); 6] =
+    [("scaling", 23), ("resize", 8), ("published", 32), ("memory", 1), ("timers", 47), ("model", 45)];
 
 /// Results until now. Parts are independent.
 struct Findings {
@@ -55,6 +64,13 @@ struct Findings {
 
 /// Measures, and writes the requested files. After Ctrl-C it writes the results until then.
 pub fn run(report: &Report) -> Result<()> {
+    if let (Some(data), Some(svg)) = (&report.data, &report.svg) {
+        let written = pictures::draw(data, svg)?;
+        if !report.silent {
+            stderr::say(format_args!("wrote {}", written.join(", ")));
+        }
+        return Ok(());
+    }
     let settings = Settings { silent: report.silent, ..Settings::default() };
     let effort = Effort { share: if report.quick { QUICK } else { 1.0 } };
     let findings = gather(&settings, effort);
@@ -71,6 +87,15 @@ pub fn run(report: &Report) -> Result<()> {
     write(&report.html, &|| html::page(&document));
     write(&report.markdown, &|| markdown::text(&document));
     write(&report.json, &|| lines(&findings));
+    let resized = findings.resized.as_deref().filter(|found| !found.is_empty());
+    if let (Some(svg), Some(resized)) = (&report.svg, resized) {
+        let machine = format!("{}, {}", findings.facts.cpu, findings.facts.kernel);
+        let courses: Vec<_> = resized.iter().filter_map(say::resize::course).collect();
+        match pictures::draw_measured(&machine, resized[0].threads, &courses, svg) {
+            Ok(file) => written.push(file),
+            Err(error) => failures.push(format!("{error:#}")),
+        }
+    }
     ensure!(failures.is_empty(), "{}", failures.join("; "));
     if !report.silent {
         stderr::say(format_args!("wrote {} after {:.0} s", written.join(", "), findings.seconds));
@@ -87,9 +112,10 @@ fn gather(settings: &Settings, effort: Effort) -> Findings {
     let lab = Lab::new(settings);
     let facts = Facts::gather(&lab);
     let mut missing = Vec::new();
-    let progress = Progress::start("report", 6, settings.silent);
+    let progress = Progress::start("report", PARTS.iter().map(|(_, seconds)| seconds).sum(), settings.silent);
     let mut part = |name: &str| {
-        progress.remark(&format!("report: {name}"));
+        progress.reach(PARTS.iter().take_while(|(part, _)| *part != name).map(|(_, seconds)| seconds).sum());
+        progress.part(&format!("report: {name}"));
         !interrupt::requested() || {
             missing.push(format!("{name} was not reached"));
             false
@@ -97,17 +123,11 @@ fn gather(settings: &Settings, effort: Effort) -> Findings {
     };
     let mut failures = Vec::new();
     let scaling = part("scaling").then(|| scaling::run(&lab, effort));
-    progress.step();
     let resized = part("resize").then(|| resize::run(&lab, effort));
-    progress.step();
     let published = part("published").then(|| survey_published::run(&lab, effort));
-    progress.step();
     let memory = part("memory").then(|| memory::run(&lab));
-    progress.step();
     let timers = part("timers").then(|| timers::run(settings.silent, effort));
-    progress.step();
     let modelled = part("model").then(|| modelled::run(settings.silent, effort));
-    progress.step();
     drop(progress);
     let findings = Findings {
         facts,

@@ -113,7 +113,7 @@ fn placement(case: &Case) -> Vec<u16> {
 
 /// Runs the requested cases and prints the results.
 pub fn print(settings: &Settings) -> Result<()> {
-    let mut lines = table::new(&["scheme", "buckets", "requests/s", "HITM/request"]);
+    let mut lines = Vec::new();
     let schemes = &settings.schemes;
     let stage = format!("sim schbench: {} runs", schemes.len());
     let progress = Progress::start(&stage, schemes.len(), settings.silent || settings.json);
@@ -137,10 +137,7 @@ pub fn print(settings: &Settings) -> Result<()> {
             });
             stdout::print(&row.to_string())?;
         }
-        lines.add_row(table::align(
-            vec![name.to_string(), settings.buckets.to_string(), format!("{rps:.0}"), format!("{hitm:.2}")],
-            1,
-        ));
+        lines.push(vec![name.to_string(), settings.buckets.to_string(), format!("{rps:.0}"), format!("{hitm:.2}")]);
     }
     drop(progress);
     interrupt::report_incomplete(made, schemes.len(), "runs");
@@ -154,7 +151,7 @@ pub fn print(settings: &Settings) -> Result<()> {
         topology.description,
         settings.messages,
         settings.workers,
-        table::finish(lines)
+        table::text(&["scheme", "buckets", "requests/s", "HITM/request"], 1, lines)
     ))
 }
 

@@ -17,8 +17,7 @@ pub fn print(settings: &Settings) -> Result<()> {
     let cases = cases(settings);
     let stage = format!("sim timers: {} runs", cases.len());
     let progress = Progress::start(&stage, cases.len(), settings.silent || settings.json);
-    let mut lines =
-        table::new(&["test", "design", "threads", "timers", "create, ns", "getoverrun", "create+delete", "HITM/op"]);
+    let mut lines = Vec::new();
     let mut made = 0;
     for case in cases.iter().take_while(|_| !interrupt::requested()) {
         let (times, machine) = match run(case) {
@@ -31,20 +30,21 @@ pub fn print(settings: &Settings) -> Result<()> {
         if settings.json {
             stdout::print(&row(case, times, &machine).to_string())?;
         }
-        lines.add_row(table::align(cells(case, times, &machine).to_vec(), 2));
+        lines.push(cells(case, times, &machine).to_vec());
     }
     drop(progress);
     interrupt::report_incomplete(made, cases.len(), "runs");
     if settings.json || made == 0 {
         return Ok(());
     }
+    let header = ["test", "design", "threads", "timers", "create, ns", "getoverrun", "create+delete", "HITM/op"];
     let topology = &settings.topology;
     stdout::print(&format!(
         "# ufutex sim timers: modelled, not measured; on {} ({}); seed {}\n\n{}",
         topology.name,
         topology.description,
         settings.seed,
-        table::finish(lines)
+        table::text(&header, 2, lines)
     ))
 }
 

@@ -3,7 +3,7 @@
 use super::Settings;
 use super::{Finding, Verdict};
 use anyhow::Result;
-use lab_terminal::table::{align, finish, new};
+use lab_terminal::table;
 use serde_json::json;
 
 const HEADER: [&str; 6] = ["source", "comparison", "published", "here", "modelled", "the model is"];
@@ -15,14 +15,12 @@ pub fn text(findings: &[Finding], settings: &Settings) -> Result<String> {
             findings.iter().map(|finding| serde_json::to_string(&row(finding))).collect();
         return Ok(rows?.join("\n"));
     }
+    let cells = findings.iter().map(|finding| cells(finding).to_vec());
     if settings.markdown {
-        return Ok(format!("{}\n\n{}", markdown(findings), summary(findings)));
+        return Ok(format!("{}\n\n{}", table::markdown(&HEADER, cells), summary(findings)));
     }
-    let mut table = new(&HEADER);
-    for finding in findings {
-        table.add_row(align(cells(finding).to_vec(), 2));
-    }
-    Ok(format!("{}\n\n{}\n{}", finish(table), notes(findings), summary(findings)))
+    let table = table::text(&HEADER, 2, cells);
+    Ok(format!("{table}\n\n{}\n{}", notes(findings), summary(findings)))
 }
 
 fn cells(finding: &Finding) -> [String; 6] {
@@ -48,13 +46,6 @@ pub fn times(ratio: f64) -> String {
     } else {
         format!("x {ratio:.4}")
     }
-}
-
-fn markdown(findings: &[Finding]) -> String {
-    let line = |cells: &[String]| format!("| {} |", cells.join(" | "));
-    let mut lines = vec![line(&HEADER.map(str::to_string)), line(&HEADER.map(|_| "---".to_string()))];
-    lines.extend(findings.iter().map(|finding| line(&cells(finding))));
-    lines.join("\n")
 }
 
 fn notes(findings: &[Finding]) -> String {

@@ -21,11 +21,11 @@ use ufutex_designs::{Bytes, Emulated, Errno, Notify, Process, global_lock, prech
 pub enum Name {
     /// The engine's table.
     Ours,
-    /// One hash, one lock: Linux before 6.15.
+    /// One hash and one lock, as in Linux before 6.15.
     GlobalLock,
-    /// One hash, one lock, and a check before it.
+    /// One hash and one lock, and a check before it.
     Precheck,
-    /// One hash by CPUs, a lock in each bucket: Linux since 6.15.
+    /// One hash by CPUs with a lock in each bucket, as in Linux since 6.15.
     Scaled,
     /// A radix tree in each process.
     Radix,

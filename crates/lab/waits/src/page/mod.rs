@@ -38,7 +38,7 @@ pub fn text(
     );
     let head = html! {
         meta http-equiv="Content-Security-Policy" content=(policy);
-        style nonce=(nonce) { (PreEscaped(lab_page::STYLE)) (PreEscaped(STYLE)) }
+        style nonce=(nonce) { (PreEscaped(lab_page::COLOURS)) (PreEscaped(lab_page::STYLE)) (PreEscaped(STYLE)) }
     };
     let heading = table::heading(command, account);
     let body = html! {

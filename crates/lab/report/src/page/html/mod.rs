@@ -9,7 +9,7 @@ mod cache_line;
 mod course;
 mod curves;
 mod factors;
-mod marks;
+pub mod marks;
 pub mod scale;
 
 use super::document::{Block, Document, Drawing, Picture, Section, Table};
@@ -17,10 +17,14 @@ use lab_page::px;
 use maud::{Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("style.css");
+/// The rules of the drawings, which pictures outside a page need too.
+pub const DRAWINGS: &str = include_str!("drawings.css");
 
 /// The whole file.
 pub fn page(document: &Document) -> String {
-    let style = html! { style { (PreEscaped(lab_page::STYLE)) (PreEscaped(STYLE)) } };
+    let style = html! {
+        style { (PreEscaped(lab_page::COLOURS)) (PreEscaped(lab_page::STYLE)) (PreEscaped(STYLE)) (PreEscaped(DRAWINGS)) }
+    };
     let body = html! {
         header {
             h1 { (document.title) }

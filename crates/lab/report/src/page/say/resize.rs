@@ -2,6 +2,7 @@
 
 use super::{count, duration_ms};
 use crate::page::document::{Block, Course, Drawing, Look, Picture, Section, Table};
+use crate::page::pictures;
 use lab_bench::GIVE_UP;
 use lab_bench::survey::resize::{AFTER_MS, BEFORE_MS, Once, Resized, SIZES, STEP_MS, rate};
 
@@ -58,6 +59,16 @@ fn picture(one: &Resized, top_mops: f64) -> Option<Picture> {
         }),
         table: None,
     })
+}
+
+/// The line of a target in the picture of all. `None` if its resize was too short for rates.
+pub fn course(one: &Resized) -> Option<pictures::Course> {
+    let once = one.middle()?;
+    let [before, under_way, after] = parts(once);
+    // A resize of less than three steps has no rate of its own.
+    let before = before?;
+    let (target, took_ms) = (one.name.text().to_string(), once.took_ms);
+    Some(pictures::Course { target, took_ms, before, under_way: under_way.unwrap_or(before), after })
 }
 
 /// The mean rates before, during and after the resize.

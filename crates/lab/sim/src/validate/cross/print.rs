@@ -4,7 +4,7 @@ use super::super::print::times;
 use super::fit;
 use super::{Found, Settings, host, messages, others};
 use anyhow::Result;
-use lab_terminal::table::{align, finish, new};
+use lab_terminal::table;
 use serde_json::{Value, json};
 
 const LEFT_OUT: [&str; 8] = ["source", "comparison", "published", "left out", "off by", "fitted", "off by", "chosen"];
@@ -18,25 +18,25 @@ pub fn text(found: &Found, settings: &Settings) -> Result<String> {
         let rows: Result<Vec<String>, _> = rows(found).iter().map(serde_json::to_string).collect();
         return Ok(rows?.join("\n"));
     }
-    let table = if settings.markdown { markdown } else { aligned };
+    let table = |header: &[&str], cells: Vec<Vec<String>>, words: usize| match settings.markdown {
+        true => table::markdown(header, cells),
+        false => table::text(header, words, cells),
+    };
     let mut parts = Vec::new();
     if !found.left_out.is_empty() {
-        let cells: Vec<Vec<String>> = found.left_out.iter().map(left_out).collect();
         parts.push("Each message predicted by a fit to the others, and beside it by a fit to all:".to_string());
-        parts.push(table(&LEFT_OUT, &cells, 2));
+        parts.push(table(&LEFT_OUT, found.left_out.iter().map(left_out).collect(), 2));
         parts.push(fits(found));
         parts.push(mean_off(found));
     }
     if !found.here.is_empty() {
-        let cells: Vec<Vec<String>> = found.here.iter().map(here).collect();
         parts.push("This machine, two threads, predicted from its latencies:".to_string());
-        parts.push(table(&HERE, &cells, 2));
+        parts.push(table(&HERE, found.here.iter().map(here).collect(), 2));
         parts.push(found.latencies.text());
     }
     if !found.others.is_empty() {
-        let cells: Vec<Vec<String>> = found.others.iter().map(other).collect();
         parts.push("Results of others, predicted from published latencies:".to_string());
-        parts.push(table(&OTHERS, &cells, 3));
+        parts.push(table(&OTHERS, found.others.iter().map(other).collect(), 3));
     }
     Ok(parts.join("\n\n"))
 }
@@ -114,22 +114,6 @@ fn mean_off(found: &Found) -> String {
         factor(|row| row.fitted),
         factor(|row| row.chosen),
     )
-}
-
-fn aligned(header: &[&str], rows: &[Vec<String>], left: usize) -> String {
-    let mut table = new(header);
-    for row in rows {
-        table.add_row(align(row.clone(), left));
-    }
-    finish(table)
-}
-
-fn markdown(header: &[&str], rows: &[Vec<String>], _left: usize) -> String {
-    let line = |cells: &[String]| format!("| {} |", cells.join(" | "));
-    let head: Vec<String> = header.iter().map(ToString::to_string).collect();
-    let mut lines = vec![line(&head), line(&vec!["---".to_string(); header.len()])];
-    lines.extend(rows.iter().map(|row| line(row)));
-    lines.join("\n")
 }
 
 fn rows(found: &Found) -> Vec<Value> {

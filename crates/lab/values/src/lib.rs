@@ -1,8 +1,10 @@
 //! Parsers of the flags' values. Each error names what is accepted.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Arg, Command};
 use lab_measure::names::Named;
 use lab_targets::{Name, Policy};
+use std::ffi::OsStr;
 use std::fmt;
 use std::ops::Deref;
 use std::path::Path;
@@ -50,15 +52,50 @@ pub fn among<T: Named>(accepted: &'static [T]) -> impl TypedValueParser<Value = 
 }
 
 /// A parser of a comma list of an enum's names.
-pub fn some_of<T: Named + PartialEq>() -> impl Fn(&str) -> Result<List<T>, String> + Clone {
+pub fn some_of<T: Named + PartialEq>() -> impl TypedValueParser<Value = List<T>> {
     some_among(T::VARIANTS.to_vec())
 }
 
 /// Like [`some_of`], for these variants only.
-pub fn some_among<T: Named + PartialEq>(all: Vec<T>) -> impl Fn(&str) -> Result<List<T>, String> + Clone {
-    move |text| {
-        let accepted = format!("{}, or a comma list of these", names(all.iter().map(|one| (*one).into())));
-        list(text, &accepted, |part| part.parse().ok().filter(|one| all.contains(one)))
+pub fn some_among<T: Named + PartialEq>(all: Vec<T>) -> impl TypedValueParser<Value = List<T>> {
+    let names: Vec<&'static str> = all.iter().map(|one| (*one).into()).collect();
+    completed(move |text: &str| some(&all, text), names)
+}
+
+/// Parses a comma list of these variants' names.
+pub fn some<T: Named + PartialEq>(all: &[T], text: &str) -> Result<List<T>, String> {
+    let accepted = format!("{}, or a comma list of these", names(all.iter().map(|one| (*one).into())));
+    list(text, &accepted, |part| part.parse().ok().filter(|one| all.contains(one)))
+}
+
+/// `parser`, with names that shells complete. Such a flag hides its possible values, because its help names them.
+pub fn completed<T, P>(parser: P, names: Vec<&'static str>) -> impl TypedValueParser<Value = T>
+where
+    T: Clone + Send + Sync + 'static,
+    P: Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static,
+{
+    Completed { parser, names }
+}
+
+#[derive(Clone)]
+struct Completed<P> {
+    parser: P,
+    names: Vec<&'static str>,
+}
+
+impl<T, P> TypedValueParser for Completed<P>
+where
+    T: Clone + Send + Sync + 'static,
+    P: Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static,
+{
+    type Value = T;
+
+    fn parse_ref(&self, command: &Command, argument: Option<&Arg>, value: &OsStr) -> Result<T, clap::Error> {
+        self.parser.parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(self.names.iter().map(PossibleValue::new)))
     }
 }
 
@@ -141,8 +178,13 @@ pub fn slots(text: &str) -> Result<usize, String> {
         .ok_or_else(|| format!("is not accepted; accepted: a power of two from 2 to {BUCKETS_MAX}"))
 }
 
+/// A parser of `--policy`.
+pub fn policies() -> impl TypedValueParser<Value = Policy> {
+    completed(policy, vec!["threads", "load"])
+}
+
 /// `--policy`.
-pub fn policy(text: &str) -> Result<Policy, String> {
+fn policy(text: &str) -> Result<Policy, String> {
     match text {
         "threads" => Ok(Policy::Threads),
         "load" => Ok(Policy::Load),
@@ -181,7 +223,7 @@ mod tests {
     #[test]
     fn a_list_keeps_its_order_and_drops_repetitions() {
         assert_eq!(threads()("16,2,16"), Ok(List(vec![16, 2])));
-        assert_eq!(some_of()("kernel,live"), Ok(List(vec![Name::Kernel, Name::Live])));
+        assert_eq!(some(Name::VARIANTS, "kernel,live"), Ok(List(vec![Name::Kernel, Name::Live])));
     }
 
     #[test]
