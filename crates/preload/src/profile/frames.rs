@@ -22,7 +22,7 @@ use crate::{gate, raw, signals, stack};
 pub const MOST_FRAMES: usize = 120;
 const SHARDS: usize = 8;
 /// Size of a walker's own stack: that of the program may have no room, as in a handler on an alternate stack.
-const STACK: u64 = 64 << 10;
+const STACK: u64 = 256 << 10;
 /// A cache has one entry for each address modulo this number.
 const RULES: u64 = 509;
 /// A walker remembers stacks in sets by the stack pointer, for so many nanoseconds: by then another file may be where one was unmapped.
@@ -60,7 +60,8 @@ struct Walker {
     page: Page,
     /// What the last walk depends on.
     depends: Depends,
-    recent: [[Recent; WAYS]; SETS],
+    /// [`SETS`] sets.
+    recent: Vec<[Recent; WAYS]>,
 }
 
 /// Words on which the result of a walk depends, as addresses and values: return addresses, and registers that were saved and are then
@@ -225,7 +226,7 @@ impl Walker {
             frames: Vec::with_capacity(MOST_FRAMES),
             page: Page { at: 0, words: [0; WORDS] },
             depends: Depends::default(),
-            recent: Default::default(),
+            recent: (0..SETS).map(|_| Default::default()).collect(),
         }
     }
 
