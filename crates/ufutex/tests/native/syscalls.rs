@@ -14,11 +14,11 @@ use ufutex::{
 
 use crate::common::arena::{Arena, Rights};
 use crate::common::domains::{domain, on_domains};
+use crate::common::futures::{Boxed, at_once, pending, pending_with, poll};
 use crate::common::guest_memory::GuestMemory;
+use crate::common::places::{forever, lasting_domain, lasting_task};
 use crate::common::sleeping::Sleeping;
 use crate::common::waker::Notified;
-use crate::futures::{Boxed, at_once, pending, pending_with, poll};
-use crate::places::{forever, lasting_domain, lasting_task};
 use crate::scheduler::tasks;
 
 const PRIVATE: u64 = 128;
