@@ -1,4 +1,4 @@
-//! Pseudo-random numbers that depend on a seed alone.
+//! Random programs: pseudo-random numbers that depend on a seed alone, and the shortest program that fails.
 
 /// SplitMix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014).
 #[derive(Clone, Debug)]
@@ -59,4 +59,28 @@ pub fn mixed(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     number ^ (number >> 31)
+}
+
+/// The number in an environment variable, or `default` if it is not set.
+pub fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable)
+        .map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{variable}={value:?} is no number")))
+}
+
+/// Leaves out steps of a program, first many at once, as long as the rest still fails.
+pub fn fewest<S: Clone>(mut steps: Vec<S>, mut fails: impl FnMut(&[S]) -> bool) -> Vec<S> {
+    let mut chunk = steps.len().div_ceil(2);
+    while chunk > 0 {
+        let (mut at, before) = (0, steps.len());
+        while at < steps.len() {
+            let rest = [&steps[..at], &steps[(at + chunk).min(steps.len())..]].concat();
+            if fails(&rest) {
+                steps = rest;
+            } else {
+                at += chunk;
+            }
+        }
+        chunk = if steps.len() < before { chunk } else { chunk / 2 };
+    }
+    steps
 }
