@@ -1,25 +1,19 @@
 //! Random choices by seed: the same numbers for the same seed.
 
-/// A random number generator (SplitMix64), small enough to be read in full.
+use crate::random::Random;
+
+/// The random choices of a simulation.
 #[derive(Clone, Debug)]
-pub struct Arbiter(u64);
+pub struct Arbiter(Random);
 
 impl Arbiter {
     pub fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        Self(Random::new(seed))
     }
 
     /// A random number below `bound`, which is not 0.
     pub fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
+        self.0.below(bound)
     }
 
     /// Picks the request that gets a line next, from requests in order of age: the oldest of those nearest to the line

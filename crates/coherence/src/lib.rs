@@ -29,6 +29,9 @@ pub mod functions;
 mod machine;
 pub mod memory;
 pub mod objects;
+#[path = "../../ufutex/tests/common/random.rs"]
+#[allow(dead_code, reason = "tests use the rest")]
+mod random;
 mod set;
 mod simulation;
 pub mod statistics;

@@ -196,7 +196,7 @@ impl Caller<'_> {
             value: time(self.random.of(&[0, 1, 1000, 100_000])),
         };
         let (mut id, mut old) = (0, ufutex_itimerspec::default());
-        let some_id = self.random.below(10) as i32 - 1;
+        let some_id = self.random.below(10) - 1;
         let clock = self.random.of(&[0, 1, 1, 7, 11]);
         let signal = ufutex_notify { signal: 40, value: 7, ..Default::default() };
         let notify = if self.random.one_in(2) { ptr::null() } else { &raw const signal };
@@ -313,7 +313,7 @@ impl Caller<'_> {
             modify: self.random.below(5) as u32,
             argument: self.random.below(2) as u32,
             compare: self.random.below(6) as u32,
-            operand: self.random.below(2) as i32,
+            operand: self.random.below(2),
         };
         let (first, second, flags) = (self.word(zone), self.word(zone), self.flags());
         let (one, two) = (self.count(), self.count());

@@ -31,7 +31,7 @@ use caller::Caller;
 use calls::handle;
 use embedder::WORDS;
 use handles::{Entry, History, Kind, LATE_CALLBACKS, Pool};
-use random::Random;
+use random::{Random, number};
 
 const THREADS: usize = 8;
 /// If no call returns for this long, a thread hangs.
@@ -233,9 +233,4 @@ fn run(storm: &Arc<Storm>, calls: u64) {
             std::panic::resume_unwind(panic);
         }
     }
-}
-
-fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name)
-        .map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{name}={value:?} is no number")))
 }

@@ -112,7 +112,7 @@ impl Crew {
     fn start_worker(&mut self, shift: &Arc<Shift>, thread: usize, seed: u64) -> Result<()> {
         let (name, index, work) = role(thread);
         let name = format!("{name} {index} of shift {} ({})", shift.number, shift.world.name);
-        let random = Random::new(seed, (shift.number * SHIFT * 64 + thread) as u64);
+        let random = Random::of_program(seed, (shift.number * SHIFT * 64 + thread) as u64);
         let mine = shift.clone();
         self.add(name, Some(shift.clone()), move |heart| {
             work(&mine, Seat { heart, index, random });
@@ -125,7 +125,7 @@ impl Crew {
         let shifts: Vec<_> = self.shifts.iter().filter(of_world).cloned().collect();
         for (index, (name, service)) in services::of(&world).into_iter().enumerate() {
             let (world, shifts) = (world.clone(), shifts.clone());
-            let random = Random::new(seed ^ 0x5e41, index as u64);
+            let random = Random::of_program(seed ^ 0x5e41, index as u64);
             self.add(format!("{name} ({})", world.name), None, move |heart| {
                 service(&world, &shifts, &heart, random);
             })?;

@@ -16,6 +16,8 @@ mod laws;
 mod limit;
 mod memory;
 mod print;
+#[path = "../../../ufutex/tests/common/random.rs"]
+#[allow(dead_code, reason = "tests use the rest")]
 mod random;
 mod services;
 mod settings;

@@ -41,7 +41,7 @@ fn nap(random: &mut Random, longest_us: u64) {
 
 fn resize(world: &World, shifts: &[Arc<Shift>], heart: &Heart, mut random: Random) {
     while !world.has_halted() {
-        let domain = shifts[random.index(shifts.len())].domains()[random.index(2)];
+        let domain = shifts[random.below(shifts.len())].domains()[random.below(2)];
         let slots = random.of(&SLOTS);
         match heart.during(Doing::Resize, 0, || domain.set_slots(slots)) {
             Ok(()) => world.counts.resizes.add(1),
@@ -56,7 +56,7 @@ fn resize(world: &World, shifts: &[Arc<Shift>], heart: &Heart, mut random: Rando
 fn change_nodes(world: &World, shifts: &[Arc<Shift>], heart: &Heart, mut random: Random) {
     let nodes = world.system.nodes() as u64;
     while !world.has_halted() {
-        let shift = &shifts[random.index(shifts.len())];
+        let shift = &shifts[random.below(shifts.len())];
         let cell = shift.cell_with_node(&mut random);
         let before = cell.node.swap(random.below(nodes) as u32, Ordering::Relaxed);
         shift.wake(heart, cell.on(before), usize::MAX, u32::MAX);
@@ -67,7 +67,7 @@ fn change_nodes(world: &World, shifts: &[Arc<Shift>], heart: &Heart, mut random:
 
 fn interrupt(world: &World, shifts: &[Arc<Shift>], heart: &Heart, mut random: Random) {
     while !world.has_halted() {
-        shifts[random.index(shifts.len())].interrupt(&mut random);
+        shifts[random.below(shifts.len())].interrupt(&mut random);
         heart.beat();
         nap(&mut random, 2000);
     }

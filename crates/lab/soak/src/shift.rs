@@ -104,11 +104,11 @@ impl Shift {
 
     /// A word of the crowd.
     pub fn word(&self, random: &mut Random) -> Word<'_> {
-        let index = random.index(self.cells.len());
+        let index = random.below(self.cells.len());
         match random.below(8) {
             0 => {
                 let (object, cells) = &self.world.object;
-                let index = random.index(cells.len());
+                let index = random.below(cells.len());
                 cells[index].in_object(object, index)
             }
             _ if index % 2 == 1 => self.cells[index].on_node(),
@@ -118,7 +118,7 @@ impl Shift {
 
     /// A cell whose node may change.
     pub fn cell_with_node(&self, random: &mut Random) -> &Cell {
-        &self.cells[random.index(self.cells.len()) | 1]
+        &self.cells[random.below(self.cells.len()) | 1]
     }
 
     /// Wakes waiters of the crowd, and counts them.
@@ -136,7 +136,7 @@ impl Shift {
         while !from.may_move_to(&to) || from.address() == to.address() {
             to = self.word(random);
         }
-        let most = Requeue { wake: random.index(3), requeue: random.of(&[0, 1, 2, 10, usize::MAX]) };
+        let most = Requeue { wake: random.below(3), requeue: random.of(&[0, 1, 2, 10, usize::MAX]) };
         let is_compared = random.one_in(2);
         let done = heart.during(Doing::Requeue, from.address(), || match is_compared {
             true => self.plain.cmp_requeue(from, from.value(), to, most),
@@ -174,11 +174,11 @@ impl Shift {
     pub fn interrupt(&self, random: &mut Random) {
         self.world.counts.interrupts.add(1);
         if random.one_in(8) {
-            if let Some(task) = &*self.task(random.index(LOCKERS)) {
+            if let Some(task) = &*self.task(random.below(LOCKERS)) {
                 task.interrupt().raise();
             }
         } else {
-            self.interrupts[random.index(self.interrupts.len())].raise();
+            self.interrupts[random.below(self.interrupts.len())].raise();
         }
     }
 }

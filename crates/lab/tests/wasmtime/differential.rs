@@ -8,6 +8,7 @@ use ufutex::wasm::{Trap, Waited};
 use crate::Wasmtime;
 use crate::common::asleep::until;
 use crate::common::patient::within_patience;
+use crate::common::random::Random;
 use crate::machines::{Alone, Moving, Numbered};
 use crate::suite::Machine;
 use crate::suite::waiting::Waiting;
@@ -42,37 +43,23 @@ enum Event {
     Skipped,
 }
 
-/// SplitMix64.
-struct Rng(u64);
-
-impl Rng {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn one<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[(self.next() % choices.len() as u64) as usize]
-    }
-
-    fn step(&mut self) -> Step {
+impl Step {
+    fn new(random: &mut Random) -> Self {
         // Few common addresses, so that steps use the same ones. The odd ones trap, or are near the end of the first
         // page, beyond which the memory grows.
         let common = [0, 0, 0, 4, 8, 8, 64];
         let odd = [2, 3, 12, PAGE - 8, PAGE - 4, PAGE, PAGE + 8, 3 * PAGE, 1 << 40, u64::MAX, u64::MAX - 7];
-        let address = if self.next().is_multiple_of(5) { self.one(&odd) } else { self.one(&common) };
-        let thread = (self.next() % THREADS as u64) as usize;
-        let value = self.one(&[0, 0, 0, 1, u64::MAX, 1 << 32]);
-        let timeout = self.one(&[-1, -1, -1, 0]);
-        match self.next() % 20 {
-            0..=7 => Step::Wait32(thread, address, value as u32, timeout),
-            8..=11 => Step::Wait64(thread, address, value, timeout),
-            12..=16 => Step::Notify(address, self.one(&[0, 1, 1, 1, 2, 3, u32::MAX])),
-            17 => Step::Store32(address, value as u32),
-            18 => Step::Store64(address, value),
-            _ => Step::Grow,
+        let address = if random.one_in(5) { random.of(&odd) } else { random.of(&common) };
+        let thread = random.below(THREADS);
+        let value = random.of(&[0, 0, 0, 1, u64::MAX, 1 << 32]);
+        let timeout = random.of(&[-1, -1, -1, 0]);
+        match random.below(20) {
+            0..=7 => Self::Wait32(thread, address, value as u32, timeout),
+            8..=11 => Self::Wait64(thread, address, value, timeout),
+            12..=16 => Self::Notify(address, random.of(&[0, 1, 1, 1, 2, 3, u32::MAX])),
+            17 => Self::Store32(address, value as u32),
+            18 => Self::Store64(address, value),
+            _ => Self::Grow,
         }
     }
 }
@@ -146,8 +133,8 @@ impl<M: Machine> Run<M> {
 fn agrees_with_wasmtime<M: Machine>(seed: u64) {
     let mut met = [0; 4];
     for number in 0..PROGRAMS {
-        let mut rng = Rng(seed << 32 | number);
-        let program: Vec<_> = (0..STEPS).map(|_| rng.step()).collect();
+        let mut random = Random::new(seed << 32 | number);
+        let program: Vec<_> = (0..STEPS).map(|_| Step::new(&mut random)).collect();
         let (theirs, ours) = (Run::<Wasmtime>::events(&program), Run::<M>::events(&program));
         for (index, (theirs, ours)) in theirs.iter().zip(&ours).enumerate() {
             let before = &program[..program.len().min(index + 1)];

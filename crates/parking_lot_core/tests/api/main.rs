@@ -2,6 +2,9 @@
 
 mod bodies;
 mod lines;
+#[path = "../../../ufutex/tests/common/random.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod numbers;
 mod ours;
 mod random;
 mod threads;

@@ -1,21 +1,9 @@
 //! Random programs of parks and unparks. After each step our line and the published one must have the same results.
 
 use crate::lines::{Core, Filter, Op, Ours09, Ours010, Parked, Published09, Published010};
+use crate::numbers::Random;
 use crate::threads::{Parker, key, park};
 use std::fmt::Write;
-
-/// SplitMix64, for the same numbers on every machine.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((x ^ (x >> 31)) % bound as u64) as usize
-    }
-}
 
 /// The threads of a program that are still parked, each with the number of the step that parked it.
 struct Threads(Vec<(usize, Parker)>);
@@ -45,7 +33,7 @@ impl Threads {
 /// Runs the program of `seed` and returns the trace of its results.
 fn run<C: Core>(seed: u64) -> String {
     const STEPS: usize = 24;
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let keys = [key(), key(), key()];
     let (mut threads, mut trace) = (Threads(Vec::new()), String::new());
     for step in 0..STEPS {

@@ -2,12 +2,11 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::future::Future;
 use std::panic::resume_unwind;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Mutex, OnceLock};
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 use std::time::Duration;
 
 use ufutex::observe::{Observer, WaitEnd};
@@ -18,6 +17,8 @@ use ufutex::{
 
 use crate::common::asleep::until;
 use crate::common::domains::{on_domains, system};
+use crate::common::futures::poll;
+use crate::common::places::forever;
 use crate::common::waiters::{idle, queue};
 
 const PLAINLY: WaitOptions = WaitOptions::new();
@@ -81,10 +82,6 @@ impl Observer for Notes {
     }
 }
 
-fn forever<T>(value: T) -> &'static T {
-    Box::leak(Box::new(value))
-}
-
 fn observed_in(system: &System) -> (Domain, &'static Notes) {
     let notes: &Notes = forever(Notes::default());
     (Domain::with_options(system, DomainOptions::new().observer(notes)), notes)
@@ -110,10 +107,6 @@ fn by<R>(number: u64, f: impl FnOnce() -> R) -> R {
     result
 }
 
-fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
-    future.poll(&mut Context::from_waker(Waker::noop()))
-}
-
 fn wait_that_is_woken_names_its_waker() {
     let (domain, notes) = observed();
     let [word] = words();
@@ -126,10 +119,10 @@ fn wait_that_is_woken_names_its_waker() {
     assert_eq!(notes.take(), [Ended(wait, at(&word), WaitEnd::Woken(7))]);
 
     let mut future = pin!(domain.wait_async(&word, 0, &PLAINLY));
-    assert!(poll(future.as_mut()).is_pending());
+    assert!(poll(&mut future).is_pending());
     let wait = notes.begun(at(&word));
     assert_eq!(by(8, || domain.wake(&word, 1)), 1);
-    assert_eq!(poll(future.as_mut()), Poll::Ready(Ok(())));
+    assert_eq!(poll(&mut future), Poll::Ready(Ok(())));
     assert_eq!(notes.take(), [Woke(at(&word), 1), Ended(wait, at(&word), WaitEnd::Woken(8))]);
 }
 
@@ -189,13 +182,13 @@ fn timeout_interrupt_cancel_and_drop_are_told_apart() {
     ended(WaitEnd::Cancelled);
     for (cause, end) in [(Cause::TimedOut, timed_out), (Cause::Interrupted, interrupted)] {
         let mut future = Box::pin(domain.wait_async(&word, 0, &PLAINLY));
-        assert!(poll(future.as_mut()).is_pending());
+        assert!(poll(&mut future).is_pending());
         assert_eq!(future.as_mut().end(cause), Err(cause.into()));
         drop(future);
         ended(end);
     }
     let mut future = Box::pin(domain.wait_async(&word, 0, &PLAINLY));
-    assert!(poll(future.as_mut()).is_pending());
+    assert!(poll(&mut future).is_pending());
     drop(future);
     ended(WaitEnd::Cancelled);
 }
@@ -247,10 +240,10 @@ fn each_word_of_a_wait_for_several_is_told() {
         waits
     };
     let mut future = pin!(domain.wait_any_async([(&a, 0), (&b, 0)], &PLAINLY));
-    assert!(poll(future.as_mut()).is_pending());
+    assert!(poll(&mut future).is_pending());
     let waits = begun(&[&a, &b]);
     assert_eq!(by(5, || domain.wake(&b, 1)), 1);
-    assert_eq!(poll(future.as_mut()), Poll::Ready(Ok(1)));
+    assert_eq!(poll(&mut future), Poll::Ready(Ok(1)));
     let first = Ended(waits[0], at(&a), WaitEnd::Cancelled);
     assert_eq!(notes.take(), [Woke(at(&b), 1), first, Ended(waits[1], at(&b), WaitEnd::Woken(5))]);
 
@@ -276,30 +269,30 @@ fn wait_for_a_lock_is_told_and_names_the_one_that_unlocked_it() {
     assert_eq!(domain.lock_pi(&lock, &owner), Err(Error::Deadlock));
     assert_eq!(notes.take(), [], "no task has waited");
     let mut wait = Box::pin(domain.lock_pi_async(&lock, &next, &PLAINLY));
-    assert!(poll(wait.as_mut()).is_pending());
+    assert!(poll(&mut wait).is_pending());
     let number = notes.begun(at(&lock));
     assert_eq!(by(6, || domain.unlock_pi(&lock, &owner)), Ok(()));
-    assert_eq!(poll(wait.as_mut()), Poll::Ready(Ok(())));
+    assert_eq!(poll(&mut wait), Poll::Ready(Ok(())));
     assert_eq!(notes.take(), [Ended(number, at(&lock), WaitEnd::Woken(6))]);
     drop(wait);
 
     let mut given_up = Box::pin(domain.lock_pi_async(&lock, &owner, &PLAINLY));
-    assert!(poll(given_up.as_mut()).is_pending());
+    assert!(poll(&mut given_up).is_pending());
     let number = notes.begun(at(&lock));
     assert_eq!(given_up.as_mut().end(Cause::Interrupted), Err(Error::Interrupted));
     assert_eq!(notes.take(), [Ended(number, at(&lock), WaitEnd::GaveUp(Cause::Interrupted))]);
     let mut dropped = Box::pin(domain.lock_pi_async(&lock, &owner, &PLAINLY));
-    assert!(poll(dropped.as_mut()).is_pending());
+    assert!(poll(&mut dropped).is_pending());
     let number = notes.begun(at(&lock));
     drop(dropped);
     assert_eq!(notes.take(), [Ended(number, at(&lock), WaitEnd::Cancelled)]);
 
     // The owner dies. Its heir has been woken by no thread that unlocked.
     let mut heir = pin!(domain.lock_pi_async(&lock, &last, &PLAINLY));
-    assert!(poll(heir.as_mut()).is_pending());
+    assert!(poll(&mut heir).is_pending());
     let number = notes.begun(at(&lock));
     by(7, || drop(next));
-    assert_eq!(poll(heir.as_mut()), Poll::Ready(Ok(())));
+    assert_eq!(poll(&mut heir), Poll::Ready(Ok(())));
     assert_eq!(notes.take(), [Ended(number, at(&lock), WaitEnd::Woken(0))]);
 }
 
@@ -309,7 +302,7 @@ fn wait_that_would_be_a_deadlock_is_not_told() {
     let [a, b] = [1, 2].map(|tid| domain.task(tid).expect("the number is free"));
     assert_eq!((domain.lock_pi(&first, &a), domain.lock_pi(&second, &b)), (Ok(()), Ok(())));
     let mut wait = pin!(domain.lock_pi_async(&second, &a, &PLAINLY));
-    assert!(poll(wait.as_mut()).is_pending());
+    assert!(poll(&mut wait).is_pending());
     notes.begun(at(&second));
     assert_eq!(domain.lock_pi(&first, &b), Err(Error::Deadlock));
     assert_eq!(notes.take(), []);
@@ -322,16 +315,16 @@ fn requeue_to_a_lock_is_told() {
     let mut waits =
         [&first, &second].map(|task| Box::pin(domain.wait_requeue_pi_async(&condition, 0, &lock, task, &PLAINLY)));
     let numbers = waits.each_mut().map(|wait| {
-        assert!(poll(wait.as_mut()).is_pending());
+        assert!(poll(wait).is_pending());
         notes.begun(at(&condition))
     });
     assert_eq!(by(1, || domain.cmp_requeue_pi(&condition, 0, &lock, 1)), Ok(2));
     let done = Requeued { woken: 1, requeued: 1 };
     assert_eq!(notes.take(), [Event::Requeued(at(&condition), at(&lock), done)]);
-    assert_eq!(poll(waits[0].as_mut()), Poll::Ready(Ok(())));
+    assert_eq!(poll(&mut waits[0]), Poll::Ready(Ok(())));
     assert_eq!(notes.take(), [Ended(numbers[0], at(&condition), WaitEnd::Woken(1))]);
     assert_eq!(by(2, || domain.unlock_pi(&lock, &first)), Ok(()));
-    assert_eq!(poll(waits[1].as_mut()), Poll::Ready(Ok(())));
+    assert_eq!(poll(&mut waits[1]), Poll::Ready(Ok(())));
     assert_eq!(notes.take(), [Ended(numbers[1], at(&lock), WaitEnd::Woken(2))]);
 }
 
@@ -442,9 +435,9 @@ fn panic_of_an_observer_changes_nothing() {
     let [owner, heir] = [1, 2].map(|tid| domain.task(tid).expect("the number is free"));
     assert_eq!(domain.lock_pi(&lock, &owner), Ok(()));
     let mut wait = pin!(domain.lock_pi_async(&lock, &heir, &PLAINLY));
-    assert!(poll(wait.as_mut()).is_pending());
+    assert!(poll(&mut wait).is_pending());
     assert_eq!(domain.unlock_pi(&lock, &owner), Ok(()));
-    assert_eq!(poll(wait.as_mut()), Poll::Ready(Ok(())));
+    assert_eq!(poll(&mut wait), Poll::Ready(Ok(())));
     // A thread that sleeps.
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| domain.wait(&word, 0));

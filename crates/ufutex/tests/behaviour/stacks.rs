@@ -4,12 +4,11 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::future::Future;
 use std::hint::black_box;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 use std::time::Duration;
 
 use corosensei::stack::DefaultStack;
@@ -17,6 +16,7 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 use ufutex::timer::{Base, Clocks, Deliver, Driver, Notice, Notify, TimerClock, TimerOptions, Timers};
 use ufutex::{Domain, DomainOptions, System, WaitOptions};
 
+use crate::common::futures::poll;
 use crate::common::patient::within_patience;
 
 /// Stack depths to test, in bytes: two of the 64 KiB units that `thread_hint` distinguishes.
@@ -51,10 +51,6 @@ fn by_turns(body: impl Fn(usize, &Yielder<(), ()>) + Copy + 'static) {
 }
 
 type Begun<'d> = Pin<Box<dyn Future<Output = Result<(), ufutex::Error>> + 'd>>;
-
-fn poll(wait: &mut Begun<'_>) -> Poll<Result<(), ufutex::Error>> {
-    wait.as_mut().poll(&mut Context::from_waker(Waker::noop()))
-}
 
 /// A coroutine begins waits. Other coroutines poll them again, wake them, or drop them.
 #[test]

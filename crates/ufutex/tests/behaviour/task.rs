@@ -1,36 +1,24 @@
 //! Futures: polling, dropping at any point, moving between threads.
 
-use std::future::Future;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 
-use ufutex::{Domain, Error, Target, Wait, WaitOptions};
+use ufutex::{Domain, Error, Wait, WaitOptions};
 
 use crate::common::domains::{domain, on_domains};
+use crate::common::futures::{Boxed, pending, poll, poll_with};
 use crate::common::patient::within_patience;
 use crate::common::waiters::{bits, nonzero};
 use crate::common::waker::{Notified, block_on};
 
-type Boxed<'d, T> = Pin<Box<Wait<'d, T>>>;
 type Outcome = Poll<Result<(), Error>>;
 
 const WOKEN: Outcome = Poll::Ready(Ok(()));
 
-fn poll<T: Target>(wait: &mut Boxed<'_, T>, waker: &Waker) -> Outcome {
-    wait.as_mut().poll(&mut Context::from_waker(waker))
-}
-
-fn silently<T: Target>(wait: &mut Boxed<'_, T>) -> Outcome {
-    poll(wait, Waker::noop())
-}
-
-/// A future on `word` that has been polled once.
-fn pending<'d, 'w>(domain: &'d Domain, word: &'w AtomicU32, options: WaitOptions) -> Boxed<'d, &'w AtomicU32> {
-    let mut wait = Box::pin(domain.wait_async(word, 0, &options));
-    assert_eq!(silently(&mut wait), Poll::Pending);
-    wait
+fn waiting<'d, 'w>(domain: &'d Domain, word: &'w AtomicU32, options: WaitOptions) -> Boxed<Wait<'d, &'w AtomicU32>> {
+    pending(domain.wait_async(word, 0, &options))
 }
 
 fn word_is_compared_at_the_first_poll() {
@@ -39,10 +27,10 @@ fn word_is_compared_at_the_first_poll() {
     let mut late = Box::pin(domain.wait_async(&word, 1, &WaitOptions::new()));
     assert_eq!(domain.wake(&word, usize::MAX), 0, "not queued before it is polled");
     word.store(1, Ordering::Release);
-    assert_eq!(silently(&mut early), Poll::Ready(Err(Error::Again)));
-    assert_eq!(silently(&mut late), Poll::Pending);
+    assert_eq!(poll(&mut early), Poll::Ready(Err(Error::Again)));
+    assert_eq!(poll(&mut late), Poll::Pending);
     assert_eq!(domain.wake(&word, usize::MAX), 1);
-    assert_eq!(silently(&mut late), WOKEN);
+    assert_eq!(poll(&mut late), WOKEN);
 }
 
 fn future_dropped_before_its_first_poll_leaves_nothing_behind() {
@@ -54,69 +42,69 @@ fn future_dropped_before_its_first_poll_leaves_nothing_behind() {
 
 fn future_dropped_while_queued_leaves_no_entry_behind() {
     let (domain, word) = (domain(), AtomicU32::new(0));
-    let [first, mut second, third] = [(); 3].map(|()| pending(&domain, &word, WaitOptions::new()));
+    let [first, mut second, third] = [(); 3].map(|()| waiting(&domain, &word, WaitOptions::new()));
     drop(first);
     drop(third);
     assert_eq!(domain.wake(&word, usize::MAX), 1);
-    assert_eq!(silently(&mut second), WOKEN);
-    drop(pending(&domain, &word, WaitOptions::new()));
+    assert_eq!(poll(&mut second), WOKEN);
+    drop(waiting(&domain, &word, WaitOptions::new()));
     assert_eq!(domain.wake(&word, usize::MAX), 0);
 }
 
 fn future_dropped_after_a_wake_passes_it_to_the_next() {
     let (domain, word) = (domain(), AtomicU32::new(0));
     let (notified, waker) = Notified::new();
-    let first = pending(&domain, &word, WaitOptions::new());
-    let mut second = pending(&domain, &word, WaitOptions::new());
-    let mut third = pending(&domain, &word, WaitOptions::new());
-    assert_eq!(poll(&mut second, &waker), Poll::Pending);
+    let first = waiting(&domain, &word, WaitOptions::new());
+    let mut second = waiting(&domain, &word, WaitOptions::new());
+    let mut third = waiting(&domain, &word, WaitOptions::new());
+    assert_eq!(poll_with(&mut second, &waker), Poll::Pending);
     assert_eq!(domain.wake(&word, 1), 1);
     drop(first);
     assert_eq!(notified.times(), 1);
-    assert_eq!(silently(&mut second), WOKEN);
-    assert_eq!(silently(&mut third), Poll::Pending);
+    assert_eq!(poll(&mut second), WOKEN);
+    assert_eq!(poll(&mut third), Poll::Pending);
     assert_eq!(domain.wake(&word, usize::MAX), 1);
 }
 
 fn wake_is_passed_on_by_each_future_that_is_dropped() {
     let (domain, word) = (domain(), AtomicU32::new(0));
-    let mut waits: Vec<_> = (0..5).map(|_| pending(&domain, &word, WaitOptions::new())).collect();
+    let mut waits: Vec<_> = (0..5).map(|_| waiting(&domain, &word, WaitOptions::new())).collect();
     assert_eq!(domain.wake(&word, 2), 2);
     // Two wakes are passed on when four futures are dropped. One reaches the last future, the other has no receiver
     // left.
     let mut last = waits.pop().expect("there are five");
     drop(waits);
-    assert_eq!(silently(&mut last), WOKEN);
-    let mut late = pending(&domain, &word, WaitOptions::new());
-    assert_eq!(silently(&mut late), Poll::Pending);
+    assert_eq!(poll(&mut last), WOKEN);
+    let mut late = waiting(&domain, &word, WaitOptions::new());
+    assert_eq!(poll(&mut late), Poll::Pending);
 }
 
 fn wake_is_passed_only_to_a_waiter_that_it_was_meant_for() {
     let (domain, word) = (domain(), AtomicU32::new(0));
-    let first = pending(&domain, &word, bits(0b011));
-    let mut other = pending(&domain, &word, bits(0b001));
-    let mut fits = pending(&domain, &word, bits(0b110));
+    let first = waiting(&domain, &word, bits(0b011));
+    let mut other = waiting(&domain, &word, bits(0b001));
+    let mut fits = waiting(&domain, &word, bits(0b110));
     assert_eq!(domain.wake_bitset(&word, 1, nonzero(0b010)), 1);
     drop(first);
-    assert_eq!(silently(&mut other), Poll::Pending);
-    assert_eq!(silently(&mut fits), WOKEN);
+    assert_eq!(poll(&mut other), Poll::Pending);
+    assert_eq!(poll(&mut fits), WOKEN);
 }
 
 fn wake_that_was_reported_is_not_passed_on() {
     let (domain, word) = (domain(), AtomicU32::new(0));
-    let mut first = pending(&domain, &word, WaitOptions::new());
-    let mut second = pending(&domain, &word, WaitOptions::new());
+    let mut first = waiting(&domain, &word, WaitOptions::new());
+    let mut second = waiting(&domain, &word, WaitOptions::new());
     assert_eq!(domain.wake(&word, 1), 1);
-    assert_eq!(silently(&mut first), WOKEN);
+    assert_eq!(poll(&mut first), WOKEN);
     drop(first);
-    assert_eq!(silently(&mut second), Poll::Pending);
+    assert_eq!(poll(&mut second), Poll::Pending);
 }
 
 fn dropped_future_passes_its_wake_on_to_a_thread() {
     let domain = Arc::new(domain());
     let word: &'static AtomicU32 = Box::leak(Box::new(AtomicU32::new(0)));
-    let first = pending(&domain, word, WaitOptions::new());
-    let mut second = pending(&domain, word, WaitOptions::new());
+    let first = waiting(&domain, word, WaitOptions::new());
+    let mut second = waiting(&domain, word, WaitOptions::new());
     let its_domain = domain.clone();
     let (send, is_next) = std::sync::mpsc::channel();
     let thread = move || {
@@ -128,7 +116,7 @@ fn dropped_future_passes_its_wake_on_to_a_thread() {
     let sleeper = std::thread::spawn(move || within_patience("the sleeping thread", thread));
     is_next.recv().expect("the thread is queued");
     assert_eq!(domain.wake(word, 2), 2);
-    assert_eq!(silently(&mut second), WOKEN);
+    assert_eq!(poll(&mut second), WOKEN);
     drop(first);
     assert_eq!(sleeper.join().expect("the thread is notified"), Ok(()));
 }
@@ -137,16 +125,16 @@ fn future_may_be_polled_and_dropped_by_different_threads() {
     let domain = Arc::new(domain());
     let word: &'static AtomicU32 = Box::leak(Box::new(AtomicU32::new(0)));
     std::thread::scope(|scope| {
-        let mut wait = pending(&domain, word, WaitOptions::new());
-        let dropped = pending(&domain, word, WaitOptions::new());
+        let mut wait = waiting(&domain, word, WaitOptions::new());
+        let dropped = waiting(&domain, word, WaitOptions::new());
         scope.spawn(move || drop(dropped)).join().expect("it can be dropped there");
         let (notified, waker) = Notified::new();
-        let polled = scope.spawn(move || (poll(&mut wait, &waker), wait));
+        let polled = scope.spawn(move || (poll_with(&mut wait, &waker), wait));
         let (outcome, mut wait) = polled.join().expect("it can be polled there");
         assert_eq!(outcome, Poll::Pending);
         assert_eq!(domain.wake(word, usize::MAX), 1);
         assert_eq!(notified.times(), 1);
-        assert_eq!(silently(&mut wait), WOKEN);
+        assert_eq!(poll(&mut wait), WOKEN);
     });
 }
 
@@ -191,6 +179,6 @@ on_domains![
 fn poll_after_the_end_panics() {
     let (domain, word) = (domain(), AtomicU32::new(1));
     let mut wait = Box::pin(domain.wait_async(&word, 0, &WaitOptions::new()));
-    assert_eq!(silently(&mut wait), Poll::Ready(Err(Error::Again)));
-    let _ = silently(&mut wait);
+    assert_eq!(poll(&mut wait), Poll::Ready(Err(Error::Again)));
+    let _ = poll(&mut wait);
 }

@@ -1,42 +1,36 @@
 //! Wakers: which are called, how often, and that they are called, cloned and dropped with no lock held.
 
-use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
+use std::task::{Poll, RawWaker, RawWakerVTable, Wake, Waker};
 
 use ufutex::{Compare, Domain, Error, Modify, Wait, WaitOptions, WakeOp};
 
 use crate::common::asleep::until;
 use crate::common::domains::{domain, on_domains};
+use crate::common::futures::{Boxed, pending_with, poll_with};
 use crate::common::sleeping::Sleeping;
 use crate::common::waiters::{idle, queue};
 use crate::common::waker::{Calls, Notified};
 
-type Boxed<'d, 'w> = Pin<Box<Wait<'d, &'w AtomicU32>>>;
+type Waiting<'d, 'w> = Boxed<Wait<'d, &'w AtomicU32>>;
 
-fn poll(wait: &mut Boxed<'_, '_>, waker: &Waker) -> Poll<Result<(), Error>> {
-    wait.as_mut().poll(&mut Context::from_waker(waker))
-}
-
-fn pending<'d, 'w>(domain: &'d Domain, word: &'w AtomicU32, waker: &Waker) -> Boxed<'d, 'w> {
-    let mut wait = Box::pin(domain.wait_async(word, 0, &WaitOptions::new()));
-    assert_eq!(poll(&mut wait, waker), Poll::Pending);
-    wait
+fn waiting<'d, 'w>(domain: &'d Domain, word: &'w AtomicU32, waker: &Waker) -> Waiting<'d, 'w> {
+    pending_with(domain.wait_async(word, 0, &WaitOptions::new()), waker)
 }
 
 fn waker_is_called_once_per_wake() {
     let (domain, word) = (domain(), AtomicU32::new(0));
     let (notified, waker) = Notified::new();
-    let mut wait = pending(&domain, &word, &waker);
-    assert_eq!(poll(&mut wait, &waker), Poll::Pending);
+    let mut wait = waiting(&domain, &word, &waker);
+    assert_eq!(poll_with(&mut wait, &waker), Poll::Pending);
     assert_eq!(notified.times(), 0);
     assert_eq!(domain.wake(&word, usize::MAX), 1);
     assert_eq!(domain.wake(&word, usize::MAX), 0);
     assert_eq!(notified.times(), 1);
-    assert_eq!(poll(&mut wait, &waker), Poll::Ready(Ok(())));
+    assert_eq!(poll_with(&mut wait, &waker), Poll::Ready(Ok(())));
     drop(wait);
     assert_eq!(notified.times(), 1);
 }
@@ -44,22 +38,22 @@ fn waker_is_called_once_per_wake() {
 fn waker_of_the_last_poll_is_called_and_the_others_are_dropped() {
     let (domain, word) = (domain(), AtomicU32::new(0));
     let all: Vec<_> = (0..5).map(|_| Notified::new()).collect();
-    let mut wait = pending(&domain, &word, &all[0].1);
+    let mut wait = waiting(&domain, &word, &all[0].1);
     for (_, waker) in &all {
-        assert_eq!(poll(&mut wait, waker), Poll::Pending);
+        assert_eq!(poll_with(&mut wait, waker), Poll::Pending);
     }
     let kept: Vec<_> = all.iter().map(|(notified, _)| Arc::strong_count(notified) - 2).collect();
     assert_eq!(kept, [0, 0, 0, 0, 1]);
     assert_eq!(domain.wake(&word, 1), 1);
     let notified: Vec<_> = all.iter().map(|(notified, _)| notified.times()).collect();
     assert_eq!(notified, [0, 0, 0, 0, 1]);
-    assert_eq!(poll(&mut wait, Waker::noop()), Poll::Ready(Ok(())));
+    assert_eq!(poll_with(&mut wait, Waker::noop()), Poll::Ready(Ok(())));
 }
 
 fn waker_of_a_dropped_future_is_dropped_and_not_called() {
     let (domain, word) = (domain(), AtomicU32::new(0));
     let (notified, waker) = Notified::new();
-    drop(pending(&domain, &word, &waker));
+    drop(waiting(&domain, &word, &waker));
     assert_eq!(Arc::strong_count(&notified), 2);
     assert_eq!(domain.wake(&word, 1), 0);
     assert_eq!(notified.times(), 0);
@@ -70,17 +64,17 @@ fn waker_that_panics_does_not_keep_the_others_from_being_called() {
     let (notified, counts) = Notified::new();
     let panics = Calls::waker(|| std::panic::resume_unwind(Box::new("a waker's own panic")));
     let wakers = [&counts, &panics, &counts, &counts];
-    let mut waits: Vec<_> = wakers.iter().map(|waker| pending(&domain, &word, waker)).collect();
+    let mut waits: Vec<_> = wakers.iter().map(|waker| waiting(&domain, &word, waker)).collect();
     let result = catch_unwind(AssertUnwindSafe(|| domain.wake(&word, usize::MAX)));
     assert!(result.is_err(), "the panic is the caller's to see");
     assert_eq!(notified.times(), 3);
     for wait in &mut waits {
-        assert_eq!(poll(wait, &counts), Poll::Ready(Ok(())));
+        assert_eq!(poll_with(wait, &counts), Poll::Ready(Ok(())));
     }
     // The panic has left no lock held.
-    let mut wait = pending(&domain, &word, &counts);
+    let mut wait = waiting(&domain, &word, &counts);
     assert_eq!(domain.wake(&word, usize::MAX), 1);
-    assert_eq!(poll(&mut wait, &counts), Poll::Ready(Ok(())));
+    assert_eq!(poll_with(&mut wait, &counts), Poll::Ready(Ok(())));
 }
 
 /// Waits, cancels, wakes and resizes on `word`, which would deadlock if its bucket were locked.
@@ -111,13 +105,13 @@ fn waker_is_called_with_no_lock_held() {
     let domain: &'static Domain = Box::leak(Box::new(domain()));
     let [word, neighbour] = neighbours();
     let waker = Calls::waker(move || use_the_bucket(domain, neighbour));
-    let mut waits: Vec<_> = (0..3).map(|_| pending(domain, word, &waker)).collect();
+    let mut waits: Vec<_> = (0..3).map(|_| waiting(domain, word, &waker)).collect();
     assert_eq!(domain.wake(word, usize::MAX), 3);
     for wait in &mut waits {
-        assert_eq!(poll(wait, &waker), Poll::Ready(Ok(())));
+        assert_eq!(poll_with(wait, &waker), Poll::Ready(Ok(())));
     }
     // The wake of a dropped future is also passed on with no lock held.
-    let [dropped, _next] = [(); 2].map(|()| pending(domain, word, &waker));
+    let [dropped, _next] = [(); 2].map(|()| waiting(domain, word, &waker));
     assert_eq!(domain.wake(word, 1), 1);
     drop(dropped);
 }
@@ -157,8 +151,8 @@ fn waker_is_cloned_and_dropped_with_no_lock_held() {
     let meddler: &'static Meddler = Box::leak(Box::new(Meddler { domain, word, meddled: 0.into() }));
     let waker = meddler.waker();
     let mut wait = Box::pin(domain.wait_async(other, 0, &WaitOptions::new()));
-    assert_eq!(poll(&mut wait, &waker), Poll::Pending); // clones
-    assert_eq!(poll(&mut wait, &waker), Poll::Pending); // clones, and drops the one before
+    assert_eq!(poll_with(&mut wait, &waker), Poll::Pending); // clones
+    assert_eq!(poll_with(&mut wait, &waker), Poll::Pending); // clones, and drops the one before
     drop(wait); // drops
     assert_eq!(meddler.meddled.load(Ordering::Relaxed), 4);
     let mut waiter = pin!(ufutex::Waiter::new());
@@ -170,7 +164,7 @@ fn waker_is_cloned_and_dropped_with_no_lock_held() {
 }
 
 /// A waker that drops another future, which is queued too.
-struct DropsAnother(std::sync::Mutex<Option<Boxed<'static, 'static>>>);
+struct DropsAnother(std::sync::Mutex<Option<Waiting<'static, 'static>>>);
 
 impl Wake for DropsAnother {
     fn wake(self: Arc<Self>) {
@@ -186,19 +180,19 @@ fn waker_may_drop_a_future_that_was_woken_with_it() {
         let killer = Arc::new(DropsAnother(Default::default()));
         let (notified, waker) = Notified::new();
         let (victim, mut other) = if victim_comes_first {
-            let victim = pending(domain, word, &waker);
-            (victim, pending(domain, word, &killer.clone().into()))
+            let victim = waiting(domain, word, &waker);
+            (victim, waiting(domain, word, &killer.clone().into()))
         } else {
-            let other = pending(domain, word, &killer.clone().into());
-            (pending(domain, word, &waker), other)
+            let other = waiting(domain, word, &killer.clone().into());
+            (waiting(domain, word, &waker), other)
         };
-        let mut third = pending(domain, word, &waker);
+        let mut third = waiting(domain, word, &waker);
         *killer.0.lock().expect("not poisoned") = Some(victim);
         assert_eq!(domain.wake(word, 2), 2);
         // The dropped future had not been polled since its wake, so the wake was passed on to the third.
         assert_eq!(notified.times(), 2);
-        assert_eq!(poll(&mut other, &waker), Poll::Ready(Ok(())));
-        assert_eq!(poll(&mut third, &waker), Poll::Ready(Ok(())));
+        assert_eq!(poll_with(&mut other, &waker), Poll::Ready(Ok(())));
+        assert_eq!(poll_with(&mut third, &waker), Poll::Ready(Ok(())));
     }
 }
 
@@ -233,12 +227,12 @@ fn waker_waits_for_threads(word: &'static AtomicU32, of_threads: &'static Atomic
     let asked = threads.clone();
     let have_gone_on = move || asked.lock().expect("not poisoned").iter().all(Sleeping::has_ended);
     let waker = Waker::from(Arc::new(Blocks(Box::new(have_gone_on))));
-    let mut wait = pending(domain, word, &waker);
+    let mut wait = waiting(domain, word, &waker);
     let in_one = Sleeping::new(move || domain.wait(of_threads, 0).is_ok());
     let in_several = Sleeping::new(move || domain.wait_any(&[(of_threads, 0)], &WaitOptions::new()).is_ok());
     threads.lock().expect("not poisoned").extend([in_one, in_several]);
     wake(domain);
-    assert_eq!(poll(&mut wait, Waker::noop()), Poll::Ready(Ok(())));
+    assert_eq!(poll_with(&mut wait, Waker::noop()), Poll::Ready(Ok(())));
 }
 
 on_domains![

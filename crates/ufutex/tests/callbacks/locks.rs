@@ -1,11 +1,10 @@
 //! Schedulers, wakers and guest memory, in PI locks and in robust lists.
 
-use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 use std::time::Duration;
 
 use ufutex::{
@@ -16,13 +15,10 @@ use ufutex::{
 
 use crate::bomb::{Bomb, panics};
 use crate::common::asleep::{Call, futex_call, thread_id, until};
+use crate::common::futures::{poll, poll_with};
 use crate::guest::{Embedder, Memory, Notified};
 
 type Locks<'t> = Pin<Box<LockPi<'static, 't, GuestWord<'static, Memory>>>>;
-
-fn poll<F: Future + ?Sized>(future: &mut Pin<Box<F>>, waker: &Waker) -> Poll<F::Output> {
-    future.as_mut().poll(&mut Context::from_waker(waker))
-}
 
 fn task(it: &Embedder, tid: u32, priority: u8) -> Task {
     let task = it.domain.task(tid).expect("the TID is free");
@@ -33,7 +29,7 @@ fn task(it: &Embedder, tid: u32, priority: u8) -> Task {
 fn locking<'t>(it: &Embedder, number: usize, task: &'t Task) -> (Locks<'t>, Arc<Notified>) {
     let (notified, waker) = Notified::new();
     let mut lock = Box::pin(it.domain.lock_pi_async(it.target(number), task, &WaitOptions::new()));
-    assert_eq!(poll(&mut lock, &waker), Poll::Pending);
+    assert_eq!(poll_with(&mut lock, &waker), Poll::Pending);
     (lock, notified)
 }
 
@@ -62,9 +58,9 @@ fn unlock(bomb: &mut Bomb) {
     assert_eq!(it.word(0).load(SeqCst), WAITERS | 3);
     assert_eq!(notified.times(), 1, "the new owner was not notified");
     assert_reported(&it, &[&owner, &good, &better]);
-    assert_eq!(poll(&mut first, Waker::noop()), Poll::Ready(Ok(())));
+    assert_eq!(poll(&mut first), Poll::Ready(Ok(())));
     assert_eq!(it.domain.unlock_pi(word, &better), Ok(()));
-    assert_eq!(poll(&mut second, Waker::noop()), Poll::Ready(Ok(())));
+    assert_eq!(poll(&mut second), Poll::Ready(Ok(())));
     assert_eq!(it.domain.unlock_pi(word, &good), Ok(()));
     assert_reported(&it, &[&owner, &good, &better]);
     it.assert_free();
@@ -107,13 +103,13 @@ fn lock(bomb: &mut Bomb) {
     let (notified, waker) = Notified::new();
     let mut lock = Box::pin(it.domain.lock_pi_async(word, &waiter, &WaitOptions::new()));
     it.memory.page_out();
-    bomb.during(|| poll(&mut lock, &waker));
-    assert_eq!(poll(&mut lock, &waker), Poll::Pending);
+    bomb.during(|| poll_with(&mut lock, &waker));
+    assert_eq!(poll_with(&mut lock, &waker), Poll::Pending);
     assert_eq!(it.domain.waiting(), 1);
     assert_reported(&it, &[&owner, &waiter]);
     assert_eq!(it.domain.unlock_pi(word, &owner), Ok(()));
     assert!(notified.times() >= 1);
-    assert_eq!(poll(&mut lock, &waker), Poll::Ready(Ok(())));
+    assert_eq!(poll_with(&mut lock, &waker), Poll::Ready(Ok(())));
     assert_eq!(it.domain.unlock_pi(word, &waiter), Ok(()));
     it.assert_free();
 }
@@ -129,9 +125,9 @@ fn lock_with_a_timeout(bomb: &mut Bomb) {
     let options = WaitOptions::new().timeout(Duration::from_secs(1));
     let mut lock = Box::pin(it.domain.lock_pi_async(word, &waiter, &options));
     it.memory.page_out();
-    let polled = bomb.during(|| poll(&mut lock, &waker));
+    let polled = bomb.during(|| poll_with(&mut lock, &waker));
     assert_eq!(it.domain.waiting(), usize::from(polled.is_some()));
-    let again = catch_unwind(AssertUnwindSafe(|| poll(&mut lock, &waker)));
+    let again = catch_unwind(AssertUnwindSafe(|| poll_with(&mut lock, &waker)));
     assert_eq!(again.is_ok(), polled.is_some());
     assert_eq!(it.domain.unlock_pi(word, &owner), Ok(()));
     drop(lock);
@@ -164,7 +160,7 @@ fn dropped(bomb: &mut Bomb) {
             assert_eq!(it.domain.unlock_pi(word, &owner), Ok(()));
         }
         assert_eq!(notified.times(), 1);
-        assert_eq!(poll(&mut behind, Waker::noop()), Poll::Ready(Ok(())));
+        assert_eq!(poll(&mut behind), Poll::Ready(Ok(())));
         assert_eq!(it.domain.unlock_pi(word, &next), Ok(()));
         it.assert_free();
     }
@@ -195,7 +191,7 @@ fn dropped_in_a_panic(bomb: &mut Bomb) {
         assert_eq!(it.domain.unlock_pi(word, &waiter), Ok(()));
     }
     assert_eq!(notified.times(), 1);
-    assert_eq!(poll(&mut behind, Waker::noop()), Poll::Ready(Ok(())));
+    assert_eq!(poll(&mut behind), Poll::Ready(Ok(())));
     assert_eq!(it.domain.unlock_pi(word, &next), Ok(()));
     assert_reported(&it, &[&owner, &waiter, &next]);
     it.assert_free();
@@ -208,7 +204,7 @@ fn to_be_requeued<'t>(it: &Embedder, task: &'t Task) -> (Wait<'t>, Arc<Notified>
     let (notified, waker) = Notified::new();
     let [from, to] = [0, 16].map(|number| it.target(number));
     let mut wait: Wait<'t> = Box::pin(it.domain.wait_requeue_pi_async(from, 0, to, task, &WaitOptions::new()));
-    assert_eq!(poll(&mut wait, &waker), Poll::Pending);
+    assert_eq!(poll_with(&mut wait, &waker), Poll::Pending);
     (wait, notified)
 }
 
@@ -230,7 +226,7 @@ fn requeue_to_a_lock(bomb: &mut Bomb) {
         assert_eq!(it.word(16).load(SeqCst) & TID_MASK, task.tid());
         let (wait, notified) = &mut waits[i];
         assert_eq!(notified.times(), 1, "task {} has the lock and was not notified", task.tid());
-        assert_eq!(poll(wait, Waker::noop()), Poll::Ready(Ok(())));
+        assert_eq!(poll(wait), Poll::Ready(Ok(())));
         assert_eq!(it.domain.unlock_pi(to, task), Ok(()));
     }
     assert_reported(&it, &tasks.each_ref());
@@ -251,7 +247,7 @@ fn requeue_that_boosts(bomb: &mut Bomb) {
     assert_reported(&it, &[&heir, &lender]);
     for (task, (wait, notified)) in [&heir, &lender].into_iter().zip(&mut waits) {
         assert_eq!(notified.times(), 1, "task {} has the lock and was not notified", task.tid());
-        assert_eq!(poll(wait, Waker::noop()), Poll::Ready(Ok(())));
+        assert_eq!(poll(wait), Poll::Ready(Ok(())));
         assert_eq!(it.domain.unlock_pi(to, task), Ok(()));
     }
     assert_reported(&it, &[&heir, &lender]);
@@ -290,9 +286,9 @@ fn death(bomb: &mut Bomb) {
     assert_eq!((told_first.times(), told_second.times()), (1, 1), "a new owner was not notified");
     for (lock, task, number) in [(&mut first, &one, 0), (&mut second, &two, 16)] {
         it.memory.page_out();
-        let polled = bomb.during(|| poll(lock, Waker::noop()));
+        let polled = bomb.during(|| poll(lock));
         if polled.is_none() {
-            assert_eq!(poll(lock, Waker::noop()), Poll::Ready(Ok(())));
+            assert_eq!(poll(lock), Poll::Ready(Ok(())));
         }
         assert_eq!(it.word(number).load(SeqCst), OWNER_DIED | WAITERS | task.tid());
         assert_eq!(it.domain.unlock_pi(it.target(number), task), Ok(()));
@@ -340,7 +336,7 @@ fn robust_list(bomb: &mut Bomb) {
             let (notified, waker) = Notified::new();
             let expected = u64::from(WAITERS | 7);
             let mut wait = Box::pin(it.domain.wait_async(shared(number), expected, &WaitOptions::new()));
-            assert_eq!(poll(&mut wait, &waker), Poll::Pending);
+            assert_eq!(poll_with(&mut wait, &waker), Poll::Pending);
             (wait, notified)
         })
         .into();
@@ -356,7 +352,7 @@ fn robust_list(bomb: &mut Bomb) {
     }
     for (wait, notified) in &mut waits {
         assert_eq!(notified.times(), 1, "a waiter of a robust futex was not notified");
-        assert_eq!(poll(wait, Waker::noop()), Poll::Ready(Ok(())));
+        assert_eq!(poll(wait), Poll::Ready(Ok(())));
     }
     for number in [2, 18] {
         assert_eq!(it.word(number).load(SeqCst), OWNER_DIED | WAITERS);
@@ -388,7 +384,7 @@ fn scheduler_that_panics_gets_the_other_reports() {
         let (lock, _) = locking(&it, 0, &middle);
         let mut chained = Box::pin(it.domain.lock_pi_async(it.target(16), &first, &WaitOptions::new()));
         // Both owners are boosted to 50. Then the waiter with the highest priority gets a lower one.
-        let polled = bomb.during(|| poll(&mut chained, Waker::noop()));
+        let polled = bomb.during(|| poll(&mut chained));
         assert!(polled.is_none_or(|polled| polled == Poll::Pending));
         assert_eq!(last.priority(), Priority::realtime(50));
         assert_reported(&it, &[&last, &middle, &first]);

@@ -1,11 +1,10 @@
 //! Callbacks that call the engine, and waits after whose end the waker must not run.
 
-use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
+use std::task::{Poll, RawWaker, RawWakerVTable, Waker};
 use std::time::Duration;
 
 use ufutex::timer::{Deliver, Expiry, Notice, Setting, TimerClock, TimerOptions, Timers};
@@ -14,25 +13,19 @@ use ufutex::{
     pi::{OWNER_DIED, Priority, Scheduler, WAITERS},
 };
 
+use crate::common::futures::{poll, poll_with};
 use crate::common::patient::within_patience;
+use crate::common::places::forever;
 use crate::common::waker::{Calls, Notified};
 use crate::guest::Embedder;
 
 const MS: Duration = Duration::from_millis(1);
 
-fn forever<T>(value: T) -> &'static T {
-    Box::leak(Box::new(value))
-}
-
-fn poll<F: Future + ?Sized>(future: &mut Pin<Box<F>>, waker: &Waker) -> Poll<F::Output> {
-    future.as_mut().poll(&mut Context::from_waker(waker))
-}
-
 type Waits = Pin<Box<Wait<'static, &'static AtomicU32>>>;
 
 fn waits(domain: &'static Domain, word: &'static AtomicU32, waker: &Waker) -> Waits {
     let mut wait = Box::pin(domain.wait_async(word, 0, &WaitOptions::new()));
-    assert_eq!(poll(&mut wait, waker), Poll::Pending);
+    assert_eq!(poll_with(&mut wait, waker), Poll::Pending);
     wait
 }
 
@@ -53,7 +46,7 @@ fn waker_polls_drops_and_wakes_others_of_its_wake() {
             }
             let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
             drop(all.remove(2));
-            assert_eq!(poll(&mut all[1], Waker::noop()), Poll::Ready(Ok(())));
+            assert_eq!(poll(&mut all[1]), Poll::Ready(Ok(())));
             assert_eq!(domain.wake(other, 1), 1);
             let again = waits(domain, word, Waker::noop());
             all.push(again);
@@ -65,10 +58,10 @@ fn waker_polls_drops_and_wakes_others_of_its_wake() {
         }
         assert_eq!(domain.wake(word, usize::MAX), 3);
         assert_eq!((calls.load(SeqCst), elsewhere.times()), (1, 1));
-        assert_eq!(poll(&mut fourth, Waker::noop()), Poll::Ready(Ok(())));
+        assert_eq!(poll(&mut fourth), Poll::Ready(Ok(())));
         let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
-        assert_eq!(poll(&mut all[0], Waker::noop()), Poll::Ready(Ok(())));
-        assert_eq!(poll(&mut all[2], Waker::noop()), Poll::Pending, "it waits anew: the wake was before");
+        assert_eq!(poll(&mut all[0]), Poll::Ready(Ok(())));
+        assert_eq!(poll(&mut all[2]), Poll::Pending, "it waits anew: the wake was before");
         assert_eq!(domain.wake(word, 1), 1);
         all.clear();
         assert_eq!(domain.waiting(), 0);
@@ -97,7 +90,7 @@ fn waker_whose_drop_uses_the_engine() {
             let other = waits(domain, word, &waker);
             if is_replaced {
                 // Replacing the waker drops it, and the drop wakes the first in the queue, which is this wait.
-                _ = poll(&mut wait, &waker);
+                _ = poll_with(&mut wait, &waker);
             }
             drop(wait);
             // If the waker was replaced, this wait was woken, and has passed the wake on when it was dropped.
@@ -171,8 +164,8 @@ fn owner_that_ends_while_the_waker_is_cloned_leaves_its_lock_to_that_poll() {
         assert_eq!(domain.lock_pi(word, &owner), Ok(()));
         let mut lock = Box::pin(domain.lock_pi_async(word, &heir, &WaitOptions::new()));
         let (notified, waker) = Notified::new();
-        assert_eq!(poll(&mut lock, &waker), Poll::Pending);
-        assert_eq!(poll(&mut lock, &waker_whose_clone_ends(owner)), Poll::Ready(Ok(())));
+        assert_eq!(poll_with(&mut lock, &waker), Poll::Pending);
+        assert_eq!(poll_with(&mut lock, &waker_whose_clone_ends(owner)), Poll::Ready(Ok(())));
         assert_eq!((notified.times(), word.load(SeqCst)), (1, OWNER_DIED | WAITERS | 2));
     });
 }
@@ -210,9 +203,9 @@ fn scheduler_calls_into_the_domain() {
         let word = AtomicU32::new(0);
         assert_eq!(domain.lock_pi(&word, &owner), Ok(()));
         let mut lock = Box::pin(domain.lock_pi_async(&word, &waiter, &WaitOptions::new()));
-        assert_eq!(poll(&mut lock, Waker::noop()), Poll::Pending);
+        assert_eq!(poll(&mut lock), Poll::Pending);
         assert_eq!(domain.unlock_pi(&word, &owner), Ok(()));
-        assert_eq!(poll(&mut lock, Waker::noop()), Poll::Ready(Ok(())));
+        assert_eq!(poll(&mut lock), Poll::Ready(Ok(())));
         assert_eq!(domain.unlock_pi(&word, &waiter), Ok(()));
         assert!(scheduler.calls.load(SeqCst) >= 3);
     });
@@ -286,7 +279,7 @@ fn waker_of_a_wait_that_has_ended_never_runs() {
                 let (notified, waker) = Notified::new();
                 let timeout = if times_out { MS } else { Duration::MAX };
                 let mut operation = make(WaitOptions::new().timeout(Timeout::After(timeout)), timeout);
-                assert_eq!(poll(&mut operation, &waker), Poll::Pending);
+                assert_eq!(poll_with(&mut operation, &waker), Poll::Pending);
                 let mut expected = 0;
                 if times_out {
                     it.time.advance(2 * MS);
@@ -294,7 +287,7 @@ fn waker_of_a_wait_that_has_ended_never_runs() {
                     // The timeout has called the waker.
                     expected = 1;
                     assert_eq!(notified.times(), expected);
-                    assert_eq!(poll(&mut operation, &waker), Poll::Ready(Err(Error::TimedOut)));
+                    assert_eq!(poll_with(&mut operation, &waker), Poll::Ready(Err(Error::TimedOut)));
                 }
                 drop(operation);
                 drop(waker);
@@ -329,7 +322,7 @@ fn waker_runs_once_at_most_however_its_wait_ends() {
                 if round % 2 == 0 {
                     drop(wait)
                 } else {
-                    _ = poll(&mut wait, Waker::noop())
+                    _ = poll(&mut wait)
                 }
                 wakes.join().expect("it does not panic")
             });

@@ -1,27 +1,23 @@
 //! Waits, wakes and requeues whose wakers and guest memory panic.
 
-use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 use std::time::Duration;
 
 use ufutex::{Compare, Error, Fault, GuestWord, Modify, Requeue, Timeout, Wait, WaitOptions, WakeOp};
 
 use crate::bomb::{Bomb, panics};
+use crate::common::futures::{poll, poll_with};
 use crate::common::guest_memory::{Event, GuestMemory};
 use crate::guest::{Embedder, Memory, Notified};
 
 type Waits = Pin<Box<Wait<'static, GuestWord<'static, Memory>>>>;
 
-fn poll<F: Future + ?Sized>(future: &mut Pin<Box<F>>, waker: &Waker) -> Poll<F::Output> {
-    future.as_mut().poll(&mut Context::from_waker(waker))
-}
-
 fn is_ready(wait: &mut Waits) -> bool {
-    poll(wait, Waker::noop()) == Poll::Ready(Ok(()))
+    poll(wait) == Poll::Ready(Ok(()))
 }
 
 /// Futures that wait on word `number`, and counters of the calls of their wakers.
@@ -29,7 +25,7 @@ fn waiters(it: &Embedder, number: usize, count: usize) -> (Vec<Waits>, Vec<Arc<N
     let one = |_| {
         let (notified, waker) = Notified::new();
         let mut wait = Box::pin(it.domain.wait_async(it.target(number), 0, &WaitOptions::new()));
-        assert_eq!(poll(&mut wait, &waker), Poll::Pending);
+        assert_eq!(poll_with(&mut wait, &waker), Poll::Pending);
         (wait, notified)
     };
     (0..count).map(one).unzip()
@@ -109,8 +105,8 @@ fn first_poll_without_timeout(bomb: &mut Bomb) {
     let (notified, waker) = Notified::new();
     let mut wait = Box::pin(it.domain.wait_async(it.target(0), 0, &WaitOptions::new()));
     it.memory.page_out();
-    bomb.during(|| poll(&mut wait, &waker));
-    assert_eq!(poll(&mut wait, &waker), Poll::Pending);
+    bomb.during(|| poll_with(&mut wait, &waker));
+    assert_eq!(poll_with(&mut wait, &waker), Poll::Pending);
     assert_eq!(it.domain.wake(it.target(0), 1), 1);
     assert!(is_ready(&mut wait));
     assert_eq!(notified.times(), 1);
@@ -125,10 +121,10 @@ fn first_poll(bomb: &mut Bomb) {
     let options = WaitOptions::new().timeout(Timeout::After(Duration::from_secs(1)));
     let mut wait = Box::pin(it.domain.wait_async(it.target(0), 0, &options));
     it.memory.page_out();
-    let polled = bomb.during(|| poll(&mut wait, &waker));
+    let polled = bomb.during(|| poll_with(&mut wait, &waker));
     assert!(polled.is_none_or(|polled| polled == Poll::Pending));
     assert_eq!(it.domain.waiting(), usize::from(polled.is_some()), "a wait that nothing watches is not queued");
-    let again = catch_unwind(AssertUnwindSafe(|| poll(&mut wait, &waker)));
+    let again = catch_unwind(AssertUnwindSafe(|| poll_with(&mut wait, &waker)));
     assert_eq!(again.is_ok(), polled.is_some());
     if polled.is_some() {
         assert_eq!(it.domain.wake(it.target(0), 1), 1);
@@ -144,7 +140,7 @@ fn later_poll(bomb: &mut Bomb) {
     let it = Embedder::new();
     let (mut waits, notified) = waiters(&it, 0, 1);
     let (later, waker) = Notified::new();
-    let polled = bomb.during(|| poll(&mut waits[0], &waker));
+    let polled = bomb.during(|| poll_with(&mut waits[0], &waker));
     assert!(polled.is_none_or(|polled| polled == Poll::Pending));
     assert_eq!(it.domain.wake(it.target(0), 1), 1);
     assert_eq!(notified[0].times() + later.times(), 1, "no waker was woken");
@@ -195,15 +191,15 @@ fn wait_for_several(bomb: &mut Bomb) {
     let words = [0, 16, 32].map(|number| (it.target(number), 0));
     let mut wait = Box::pin(it.domain.wait_any_async(words, &WaitOptions::new()));
     it.memory.page_out();
-    let polled = bomb.during(|| poll(&mut wait, &waker));
+    let polled = bomb.during(|| poll_with(&mut wait, &waker));
     if polled.is_none() {
         it.assert_free();
-        assert_eq!(poll(&mut wait, &waker), Poll::Pending, "it begins anew");
+        assert_eq!(poll_with(&mut wait, &waker), Poll::Pending, "it begins anew");
         assert_eq!(it.domain.waiting(), 3);
     }
     assert_eq!(bomb.during(|| it.domain.wake(it.target(16), 1)).unwrap_or(1), 1);
     assert_eq!(notified.times(), 1);
-    let ended = bomb.during(|| poll(&mut wait, Waker::noop()));
+    let ended = bomb.during(|| poll(&mut wait));
     assert!(ended.is_none_or(|ended| ended == Poll::Ready(Ok(1))));
     bomb.during(|| drop(wait));
     it.assert_free();
@@ -217,7 +213,7 @@ fn wake_of_a_wait_that_panics_before_it_has_begun_is_passed_on() {
     let next = Mutex::new(Box::pin(domain.wait_async(it.target(0), 0, &WaitOptions::new())));
     let (notified, waker) = Notified::new();
     let wakes = || {
-        assert_eq!(poll(&mut next.lock().expect("not poisoned"), &waker), Poll::Pending);
+        assert_eq!(poll_with(&mut next.lock().expect("not poisoned"), &waker), Poll::Pending);
         assert_eq!(domain.wake(it.target(0), 1), 1);
         assert_eq!(notified.times(), 0, "the other came first");
     };
@@ -232,7 +228,7 @@ fn wake_of_a_wait_that_panics_before_it_has_begun_is_passed_on() {
     });
     let words = [0, 16, 32].map(|number| (memory.target(4 * number), 0));
     let mut wait = Box::pin(domain.wait_any_async(words, &WaitOptions::new()));
-    let mut first_poll = || poll(&mut wait, Waker::noop());
+    let mut first_poll = || poll(&mut wait);
     assert!(catch_unwind(AssertUnwindSafe(&mut first_poll)).is_err());
     assert_eq!((notified.times(), domain.waiting()), (1, 1), "a wake was lost");
     assert!(is_ready(&mut next.lock().expect("not poisoned")));
@@ -247,7 +243,7 @@ fn timeouts_of_several(bomb: &mut Bomb) {
         .map(|_| {
             let (notified, waker) = Notified::new();
             let mut wait = Box::pin(it.domain.wait_async(it.target(0), 0, &options));
-            assert_eq!(poll(&mut wait, &waker), Poll::Pending);
+            assert_eq!(poll_with(&mut wait, &waker), Poll::Pending);
             (wait, notified)
         })
         .collect();
@@ -259,7 +255,7 @@ fn timeouts_of_several(bomb: &mut Bomb) {
     it.driver().turn();
     for (wait, notified) in &mut all {
         assert_eq!(notified.times(), 1, "a timeout was lost");
-        assert_eq!(poll(wait, Waker::noop()), Poll::Ready(Err(Error::TimedOut)));
+        assert_eq!(poll(wait), Poll::Ready(Err(Error::TimedOut)));
     }
     it.assert_free();
 }
@@ -269,8 +265,8 @@ fn first_table(bomb: &mut Bomb) {
     let it = Embedder::new();
     let (notified, waker) = Notified::new();
     let mut wait = Box::pin(it.domain.wait_async(it.target(0), 0, &WaitOptions::new()));
-    if bomb.during(|| poll(&mut wait, &waker)).is_none() {
-        assert_eq!(poll(&mut wait, &waker), Poll::Pending);
+    if bomb.during(|| poll_with(&mut wait, &waker)).is_none() {
+        assert_eq!(poll_with(&mut wait, &waker), Poll::Pending);
     }
     assert_eq!(it.domain.wake(it.target(0), 1), 1);
     assert_eq!(notified.times(), 1);

@@ -1,7 +1,6 @@
 //! Observes from outside whether a thread sleeps in futex(2), and in which call: by /proc, or by what its platform
 //! notes.
 
-use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
 #[cfg(target_os = "linux")]
@@ -67,21 +66,15 @@ mod numbered {
     }
 }
 
-/// The first arguments of a futex(2) call that a thread sleeps in.
+/// Arguments of a futex(2) call that a thread sleeps in.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
-    pub address: u64,
     pub op: u64,
     pub expected: u64,
     pub bits: u32,
 }
 
 impl Call {
-    /// Whether this is a wait on `word`.
-    pub fn is_on(self, word: &AtomicU32) -> bool {
-        self.address == word.as_ptr().addr() as u64
-    }
-
     /// Whether a wait of the engine sleeps in this call: on a word of its own, or with a bit of its own on the word of a
     /// group. A thread that an interrupt may end sleeps while its word says "in use", 8. The engine's bucket locks sleep with
     /// an expected value of 1; locks of other libraries sleep with 2, or by a plain `FUTEX_WAIT`.
@@ -134,14 +127,10 @@ pub fn futex_call(thread: i32) -> Option<Call> {
     if let Some(call) = watched_call(thread) {
         return call.filter(|_| is_interruptible(thread));
     }
-    let (number, [address, op, expected, _, _, bits]) = sleeps_in(thread)?;
+    let (number, [_, op, expected, _, _, bits]) = sleeps_in(thread)?;
     // If it has begun to sleep by `Watched` meanwhile, the call is that of a condition variable, whose word says nothing.
-    (number == libc::SYS_futex && watched_call(thread).is_none()).then_some(Call {
-        address,
-        op,
-        expected,
-        bits: bits as u32,
-    })
+    let is_futex = number == libc::SYS_futex && watched_call(thread).is_none();
+    is_futex.then_some(Call { op, expected, bits: bits as u32 })
 }
 
 /// Waits until `condition` holds; panics with `what` if it never does.

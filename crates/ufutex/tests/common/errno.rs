@@ -6,6 +6,7 @@ pub const EPERM: isize = -(libc::EPERM as isize);
 pub const ESRCH: isize = -(libc::ESRCH as isize);
 pub const EINTR: isize = -(libc::EINTR as isize);
 pub const EAGAIN: isize = -(libc::EAGAIN as isize);
+pub const ENOMEM: isize = -(libc::ENOMEM as isize);
 pub const EFAULT: isize = -(libc::EFAULT as isize);
 pub const EBUSY: isize = -(libc::EBUSY as isize);
 pub const EINVAL: isize = -(libc::EINVAL as isize);

@@ -7,6 +7,7 @@ pub mod asleep;
 pub mod domains;
 pub mod emulated;
 pub mod errno;
+pub mod futures;
 pub mod guest_memory;
 #[cfg(target_arch = "x86_64")]
 pub mod int_80;
@@ -16,6 +17,7 @@ pub mod libc;
 pub mod nodes;
 pub mod pages;
 pub mod patient;
+pub mod places;
 pub mod platforms;
 pub mod random;
 #[cfg(target_os = "linux")]

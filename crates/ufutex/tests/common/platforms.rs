@@ -25,20 +25,14 @@ pub fn watched_system() -> System {
     System::with_config(watched(SystemConfig::new())).expect("the memory is there")
 }
 
-/// The sleep of each thread that has slept by [`Watched`], by the thread's number. `expected` is the value that the
-/// thread expects in the word, plus 1. `0` means that the thread does not sleep.
-static SLEEPING: Mutex<Option<HashMap<i32, &'static Sleep>>> = Mutex::new(None);
-
-#[derive(Default)]
-struct Sleep {
-    address: AtomicU64,
-    expected: AtomicU64,
-}
+/// The sleep of each thread that has slept by [`Watched`], by the thread's number: the value that the thread expects in
+/// the word, plus 1. `0` means that the thread does not sleep.
+static SLEEPING: Mutex<Option<HashMap<i32, &'static AtomicU64>>> = Mutex::new(None);
 
 /// A thread's entry, which another thread may get with the number when this one has ended.
 struct Own {
     thread: i32,
-    sleep: &'static Sleep,
+    sleep: &'static AtomicU64,
 }
 
 impl Drop for Own {
@@ -61,28 +55,26 @@ pub fn watched_call(thread: i32) -> Option<Option<Call>> {
     let sleeping = SLEEPING.lock().expect("not poisoned");
     let sleep = sleeping.as_ref()?.get(&thread)?;
     let op = (libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG) as u64;
-    let call = |expected| Call { address: sleep.address.load(Ordering::SeqCst), op, expected, bits: u32::MAX };
-    Some(sleep.expected.load(Ordering::SeqCst).checked_sub(1).map(call))
+    Some(sleep.load(Ordering::SeqCst).checked_sub(1).map(|expected| Call { op, expected, bits: u32::MAX }))
 }
 
-/// Notes that the thread sleeps during `sleep`, as long as the word at `address` holds `expected`.
-fn noting<R>(address: u64, expected: u32, sleep: impl FnOnce() -> R) -> R {
+/// Notes that the thread sleeps during `sleep`, as long as its word holds `expected`.
+fn noting<R>(expected: u32, sleep: impl FnOnce() -> R) -> R {
     let own = OWN.with(|own| own.sleep);
-    own.address.store(address, Ordering::SeqCst);
-    own.expected.store(u64::from(expected) + 1, Ordering::SeqCst);
+    own.store(u64::from(expected) + 1, Ordering::SeqCst);
     let result = sleep();
-    own.expected.store(0, Ordering::SeqCst);
+    own.store(0, Ordering::SeqCst);
     result
 }
 
 /// [`std::thread::park`], seen from outside as Linux shows it.
 pub fn park_thread() {
-    if cfg!(target_os = "linux") { std::thread::park() } else { noting(0, u32::MAX, std::thread::park) }
+    if cfg!(target_os = "linux") { std::thread::park() } else { noting(u32::MAX, std::thread::park) }
 }
 
 impl<P: Platform> Platform for Watched<P> {
     fn park(word: &AtomicU32, expected: u32, deadline: Option<Deadline>) {
-        noting(word.as_ptr().addr() as u64, expected, || P::park(word, expected, deadline));
+        noting(expected, || P::park(word, expected, deadline));
     }
     fn unpark(word: *const AtomicU32, count: usize) -> usize {
         P::unpark(word, count)

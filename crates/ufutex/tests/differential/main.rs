@@ -28,10 +28,7 @@ mod shrink;
 mod suite;
 mod workers;
 
-fn number(variable: &str, default: u64) -> u64 {
-    std::env::var(variable)
-        .map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{variable}={value:?} is no number")))
-}
+use common::random::number;
 
 #[test]
 fn random_programs_do_the_same_everywhere() {

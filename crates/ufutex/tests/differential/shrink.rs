@@ -1,5 +1,6 @@
 //! Shrinks a failing program.
 
+use crate::common::random::fewest;
 use crate::program::{Arg, Program, Step};
 
 /// Limit on the number of smaller programs to run.
@@ -15,7 +16,8 @@ pub fn shrink(mut program: Program, mut fails: impl FnMut(&Program) -> bool) -> 
     };
     loop {
         let before = program.clone();
-        drop_steps(&mut program, &mut fails);
+        let priorities = program.priorities;
+        program.steps = fewest(program.steps, |steps| fails(&Program { priorities, steps: steps.to_vec() }));
         for candidate in simpler_priorities(&program).into_iter().chain(simpler_arguments(&program)) {
             // The other candidates derive from the program before this change, so start again from the new one.
             if candidate != program && size(&candidate) < size(&program) && fails(&candidate) {
@@ -26,23 +28,6 @@ pub fn shrink(mut program: Program, mut fails: impl FnMut(&Program) -> bool) -> 
         if program == before {
             return program;
         }
-    }
-}
-
-fn drop_steps(program: &mut Program, fails: &mut impl FnMut(&Program) -> bool) {
-    let mut chunk = program.steps.len().div_ceil(2);
-    while chunk > 0 {
-        let mut at = 0;
-        while at < program.steps.len() {
-            let mut candidate = program.clone();
-            candidate.steps.drain(at..(at + chunk).min(program.steps.len()));
-            if fails(&candidate) {
-                *program = candidate;
-            } else {
-                at += chunk;
-            }
-        }
-        chunk /= 2;
     }
 }
 

@@ -1,19 +1,15 @@
 //! PI locks of two domains without memory. An operation that needs memory fails before it has changed anything. Handing
 //! a lock over or giving up a wait needs no memory.
 
-use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 
 use ufutex::{At, Cause, Domain, DomainOptions, Error, ObjectId, Task, WaitOptions, pi::TID_MASK};
 
 use crate::allocator::{Failures, for_every_failure};
 use crate::common::domains::{on_domains, system};
-
-fn poll<F: Future>(future: &mut Pin<Box<F>>) -> Poll<F::Output> {
-    future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
-}
+use crate::common::futures::poll;
 
 /// Makes a task. If that fails for lack of memory, tries again with memory.
 fn task(domain: &Domain, tid: u32, memory: &mut Failures) -> Task {

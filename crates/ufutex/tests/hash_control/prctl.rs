@@ -3,7 +3,7 @@
 use ufutex::Domain;
 
 use crate::common::domains::domain;
-use crate::common::libc;
+use crate::common::errno::{EBUSY, EINVAL, ENOMEM};
 use crate::common::skipped::skip;
 use crate::host;
 
@@ -14,10 +14,6 @@ const SET: u64 = 1;
 const GET: u64 = 2;
 const GET_IMMUTABLE: u64 = 3;
 const IMMUTABLE: u64 = 1;
-
-const EBUSY: isize = -(libc::EBUSY as isize);
-const EINVAL: isize = -(libc::EINVAL as isize);
-const ENOMEM: isize = -(libc::ENOMEM as isize);
 
 /// A sequence of calls with their results.
 type Script = &'static [(Call, isize)];

@@ -7,6 +7,9 @@
 mod allocator;
 mod calls;
 mod futexes;
+#[path = "../common/futures.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod futures;
 mod locks;
 mod timers;
 mod works;

@@ -1,9 +1,8 @@
 //! What works after a failure.
 
-use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use ufutex::timer::{Base, Clocks};
 use ufutex::{Callbacks, Domain, Error, System, SystemConfig};
 
 use crate::allocator::Memory;
+pub use crate::futures::poll;
 
 /// A thread waits, and is woken by another.
 pub fn works(domain: &Domain) {
@@ -52,10 +52,6 @@ impl Clocks for Time {
 
 pub fn words<const N: usize>() -> [AtomicU32; N] {
     [const { AtomicU32::new(0) }; N]
-}
-
-pub fn poll<F: Future>(future: &mut Pin<Box<F>>) -> Poll<F::Output> {
-    future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
 }
 
 /// The result of `f`. If it fails for lack of memory, tries again with memory.

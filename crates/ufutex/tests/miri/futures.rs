@@ -1,29 +1,12 @@
 //! Futures that are woken, polled with other wakers, requeued, and dropped while another thread wakes them.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::task::{Context, Poll, Waker};
 
 use ufutex::{Domain, System, WaitOptions};
 
 use crate::clocks::both;
+use crate::polls::{pending, poll_with};
 use crate::waker::{Notified, block_on};
-
-pub fn poll_with<F: Future>(future: &mut Pin<Box<F>>, waker: &Waker) -> Poll<F::Output> {
-    future.as_mut().poll(&mut Context::from_waker(waker))
-}
-
-pub fn poll<F: Future>(future: &mut Pin<Box<F>>) -> Poll<F::Output> {
-    poll_with(future, Waker::noop())
-}
-
-/// Polls the future once, which must be pending then.
-pub fn pending<F: Future>(future: F) -> Pin<Box<F>> {
-    let mut future = Box::pin(future);
-    assert!(poll(&mut future).is_pending());
-    future
-}
 
 #[test]
 fn wait_is_woken_by_another_thread() {

@@ -6,7 +6,7 @@ use std::task::Poll;
 use ufutex::{Domain, System, Timeout, WaitOptions};
 
 use crate::clocks::{both, system};
-use crate::futures::{pending, poll};
+use crate::polls::{pending, poll};
 use crate::waker::block_on;
 
 #[test]

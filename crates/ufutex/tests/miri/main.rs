@@ -5,6 +5,9 @@
 //! Miri does not support the driver's own thread (timerfd), restartable sequences, membarrier(2), the host's nodes and
 //! programs under `ufutex run`. Tests with thousands of waiters or random programs would take minutes under Miri.
 
+#[path = "../common/futures.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod polls;
 #[path = "../common/waker.rs"]
 #[allow(dead_code, reason = "other tests use the rest")]
 mod waker;

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU32;
 use ufutex::{Domain, DomainOptions, Policy, Requeue, Requeued, System, WaitOptions};
 
 use crate::clocks::both;
-use crate::futures::{pending, poll};
+use crate::polls::{pending, poll};
 use crate::waker::block_on;
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ufutex::{Domain, Error, Timeout, WaitOptions};
 
 use crate::clocks::{both, system, while_it_turns};
-use crate::futures::{pending, poll, poll_with};
+use crate::polls::{pending, poll, poll_with};
 use crate::waker::Notified;
 
 const ROUNDS: usize = 6;

@@ -14,11 +14,11 @@ use ufutex::{
 
 use crate::common::asleep::{futex_call, thread_id, until};
 use crate::common::domains::on_domains;
+use crate::common::futures::{at_once, pending, poll};
 use crate::common::guest_memory::{Event, GuestMemory};
+use crate::common::places::{Word, words};
 use crate::common::platforms::watched;
 use crate::common::waiters::{idle, queue};
-use crate::futures::{at_once, pending, poll};
-use crate::places::{Word, words};
 
 /// A system whose global tables have two buckets, the minimum.
 pub fn system_with_two_buckets() -> System {

@@ -16,12 +16,12 @@ use ufutex::{
 
 use crate::common::asleep::until;
 use crate::common::domains::on_domains;
+use crate::common::futures::{Boxed, at_once, pending, pending_with, poll, poll_with};
 use crate::common::guest_memory::{Event, GuestMemory};
 use crate::common::nodes::Machine;
+use crate::common::places::{Word, forever, words};
 use crate::common::random::Random;
 use crate::common::waiters::{idle, queue};
-use crate::futures::{Boxed, at_once, pending, pending_with, poll, poll_with};
-use crate::places::{Word, forever, words};
 
 /// The embedder's number of an object, which both guests use for an object of their own.
 const NUMBER: u64 = 5;

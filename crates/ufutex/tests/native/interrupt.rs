@@ -7,8 +7,8 @@ use std::time::Duration;
 use ufutex::{Domain, DomainOptions, Error, Interrupt, Task, Timeout, WaitOptions};
 
 use crate::common::domains::{domain, on_domains};
+use crate::common::places::{Word, forever, lasting_domain, lasting_task, words};
 use crate::common::sleeping::Sleeping;
-use crate::places::{Word, forever, lasting_domain, lasting_task, words};
 
 const PLAINLY: WaitOptions = WaitOptions::new();
 

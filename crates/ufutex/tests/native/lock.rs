@@ -11,10 +11,10 @@ use ufutex::{
 };
 
 use crate::common::domains::{domain, on_domains, system};
+use crate::common::futures::{at_once, pending, poll};
 use crate::common::guest_memory::{Event, GuestMemory};
+use crate::common::places::{Word, lasting_domain, lasting_task, words};
 use crate::common::sleeping::Sleeping;
-use crate::futures::{at_once, pending, poll};
-use crate::places::{Word, lasting_domain, lasting_task, words};
 use crate::scheduler::tasks;
 
 fn free_lock_is_taken_without_a_wait_and_given_back() {

@@ -10,11 +10,11 @@ use ufutex::{
 };
 
 use crate::common::domains::{domain, on_domains};
+use crate::common::futures::{at_once, pending, pending_with, poll};
 use crate::common::guest_memory::GuestMemory;
+use crate::common::places::{Word, lasting_domain, lasting_task, words};
 use crate::common::sleeping::Sleeping;
 use crate::common::waker::Notified;
-use crate::futures::{at_once, pending, pending_with, poll};
-use crate::places::{Word, lasting_domain, lasting_task, words};
 use crate::scheduler::{Log, tasks};
 
 fn first_waiter_gets_the_lock_with_owner_died_set() {

@@ -14,10 +14,10 @@ use ufutex::{
 };
 
 use crate::common::domains::on_domains;
+use crate::common::futures::{Boxed, at_once, pending, poll};
 use crate::common::guest_memory::GuestMemory;
+use crate::common::places::{Word, forever, words};
 use crate::common::random::Random;
-use crate::futures::{Boxed, at_once, pending, poll};
-use crate::places::{Word, forever, words};
 use crate::scheduler::Log;
 
 const TASKS: usize = 12;

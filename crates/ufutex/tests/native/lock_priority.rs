@@ -12,11 +12,11 @@ use ufutex::{
 
 use crate::common::asleep::{Call, futex_call, thread_id, until};
 use crate::common::domains::{domain, on_domains};
+use crate::common::futures::{Boxed, at_once, pending, pending_with, poll};
+use crate::common::places::{Word, lasting_domain, lasting_task, words};
 use crate::common::platforms::watched;
 use crate::common::sleeping::Sleeping;
 use crate::common::waker::Notified;
-use crate::futures::{Boxed, at_once, pending, pending_with, poll};
-use crate::places::{Word, lasting_domain, lasting_task, words};
 use crate::scheduler::{Log, tasks};
 
 type Locks<'d, 't> = Vec<Boxed<ufutex::pi::LockPi<'d, 't, Word>>>;
@@ -147,7 +147,7 @@ fn only_the_new_owner_is_woken() {
     let [(low, low_waker), (high, high_waker), (newer, newer_waker)] = [(); 3].map(|()| Notified::new());
     let mut lower = pending_with(domain.lock_pi_async(word, &tasks[1], &WaitOptions::new()), &low_waker);
     let mut higher = pending_with(domain.lock_pi_async(word, &tasks[2], &WaitOptions::new()), &high_waker);
-    assert_eq!(crate::futures::poll_with(&mut higher, &newer_waker), Poll::Pending);
+    assert_eq!(crate::common::futures::poll_with(&mut higher, &newer_waker), Poll::Pending);
     assert_eq!(Arc::strong_count(&high), 2, "let go");
     assert_eq!(domain.unlock_pi(word, &tasks[0]), Ok(()));
     assert_eq!((low.times(), high.times(), newer.times()), (0, 0, 1));

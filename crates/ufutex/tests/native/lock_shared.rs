@@ -9,8 +9,8 @@ use ufutex::{
 };
 
 use crate::common::domains::on_domains;
-use crate::futures::{at_once, pending, poll};
-use crate::places::{Word, words};
+use crate::common::futures::{at_once, pending, poll};
+use crate::common::places::{Word, words};
 use crate::scheduler::Log;
 
 /// A word of an object that both domains map.

@@ -13,9 +13,9 @@ use ufutex::{
 
 use crate::common::asleep::until;
 use crate::common::domains::on_domains;
+use crate::common::futures::poll_with;
+use crate::common::places::{Word, words};
 use crate::common::waker::Notified;
-use crate::futures::poll_with;
-use crate::places::{Word, words};
 use crate::scheduler::Log;
 
 /// A lock and its current holder.

@@ -8,10 +8,8 @@ mod common;
 
 #[cfg(target_os = "linux")]
 mod fork;
-mod futures;
 mod groups;
 mod pid_namespaces;
-mod places;
 
 mod at_once;
 mod busy_graph;
@@ -19,6 +17,7 @@ mod contenders;
 mod driver_thread;
 mod flat_memory;
 mod interrupt;
+mod keys;
 mod lock;
 mod lock_death;
 mod lock_depth;
@@ -34,9 +33,12 @@ mod requeue_stress;
 mod requeued;
 mod robust;
 mod scheduler;
+#[cfg(target_os = "linux")] // interrupts threads by signals of the host
+mod signal;
 mod statics;
 mod syscalls;
 mod targets;
 mod timeouts;
 mod wait_any;
 mod wake_op;
+mod widths;

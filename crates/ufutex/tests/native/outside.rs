@@ -10,11 +10,11 @@ use ufutex::timer::{Caller, CompatTimerCall, TimerCall, TimerOptions, Timers};
 use ufutex::{Access, Domain, Fault, System, Task, UserMemory, Width, pi::OWNER_DIED};
 
 use crate::common::domains::{domain, on_domains};
+use crate::common::errno::EFAULT;
+use crate::common::futures::at_once;
 use crate::common::guest_memory::GuestMemory;
-use crate::futures::at_once;
 
 const PRIVATE: u64 = 128;
-const EFAULT: isize = -14;
 const TID: u32 = 5;
 
 /// The offset behind the last byte that the guest may name.

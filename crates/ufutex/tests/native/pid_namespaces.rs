@@ -16,9 +16,9 @@ use ufutex::{
 
 use crate::busy_graph::{use_all_operations, while_one_is_stuck};
 use crate::common::domains::{on_domains, system};
+use crate::common::futures::{Boxed, at_once, pending, poll};
 use crate::common::guest_memory::GuestMemory;
-use crate::futures::{Boxed, at_once, pending, poll};
-use crate::places::{Word, lasting_task, words};
+use crate::common::places::{Word, lasting_task, words};
 
 /// The limit on the length of chains in these systems.
 const MAX_DEPTH: usize = 8;

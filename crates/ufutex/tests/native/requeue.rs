@@ -6,8 +6,8 @@ use ufutex::{At, Error, GuestWord, ObjectId, Queued, Requeue, Requeued, Target, 
 
 use crate::common::domains::{domain, on_domains};
 use crate::common::guest_memory::GuestMemory;
+use crate::common::places::{pairs, words};
 use crate::common::waiters::{idle, queue, queue_with};
-use crate::places::{pairs, words};
 
 type Rest<'w, 'd> = Vec<Queued<'w, 'd>>;
 

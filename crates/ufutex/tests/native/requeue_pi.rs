@@ -10,11 +10,11 @@ use ufutex::{
 };
 
 use crate::common::domains::{domain, on_domains};
+use crate::common::futures::{Boxed, at_once, pending, pending_with, poll};
 use crate::common::guest_memory::GuestMemory;
+use crate::common::places::{Word, lasting_domain, lasting_task, pairs, words};
 use crate::common::sleeping::Sleeping;
 use crate::common::waker::Notified;
-use crate::futures::{Boxed, at_once, pending, pending_with, poll};
-use crate::places::{Word, lasting_domain, lasting_task, pairs, words};
 use crate::scheduler::{Log, tasks};
 
 type Waiting<'d, 't> = Boxed<ufutex::pi::WaitRequeuePi<'d, 't, Word, Word>>;
@@ -104,9 +104,9 @@ fn waker_is_woken_by_the_hand_over_and_not_by_the_requeue() {
         assert_eq!(domain.lock_pi(lock, &owner), Ok(()));
         let mut wait =
             pending_with(domain.wait_requeue_pi_async(condition, 0, lock, &task, &WaitOptions::new()), &first_waker);
-        assert!(crate::futures::poll_with(&mut wait, &second_waker).is_pending());
+        assert!(crate::common::futures::poll_with(&mut wait, &second_waker).is_pending());
         assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, 0), Ok(1));
-        assert!(crate::futures::poll_with(&mut wait, &third_waker).is_pending());
+        assert!(crate::common::futures::poll_with(&mut wait, &third_waker).is_pending());
         assert_eq!(domain.unlock_pi(lock, &owner), Ok(()));
         assert_eq!([first, second, third].map(|notified| notified.times()), [0, 0, 1]);
         assert_eq!(poll(&mut wait), Poll::Ready(Ok(())));

@@ -14,8 +14,8 @@ use ufutex::{
 
 use crate::busy_graph::{object, system_with_two_buckets, use_the_buckets};
 use crate::common::domains::on_domains;
-use crate::futures::{Boxed, pending, poll};
-use crate::places::{Word, words};
+use crate::common::futures::{Boxed, pending, poll};
+use crate::common::places::{Word, words};
 
 const PIECE: usize = 256;
 

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use ufutex::{Domain, Requeue, WaitOptions};
 
 use crate::common::domains::{assert_resized, domain, on_domains, on_resizable_domains, set_slots};
+use crate::common::places::{Word, lasting_domain, words};
 use crate::common::waiters::{idle, queue};
-use crate::places::{Word, lasting_domain, words};
 
 /// Resizes while `running` is true. Some schemes have to wait for a moment without operations and may not find one.
 fn resize(domain: &Domain, running: &AtomicBool) {
@@ -83,7 +83,8 @@ fn waiters_that_leave_while_they_are_moved_leave_no_entry() {
                     ended.fetch_add(1, SeqCst);
                 }
             }
-            waits[i % 12] = Some(crate::futures::pending(domain.wait_async(words[i % 3], 0, &WaitOptions::new())));
+            waits[i % 12] =
+                Some(crate::common::futures::pending(domain.wait_async(words[i % 3], 0, &WaitOptions::new())));
         }
         running.store(false, SeqCst);
         for mut wait in waits.into_iter().flatten() {

@@ -6,11 +6,11 @@ use std::time::Duration;
 use ufutex::{Cause, Error, Requeue, Requeued, Timeout, WaitOptions, Waiter};
 
 use crate::common::domains::{domain, on_domains};
+use crate::common::futures::{pending, pending_with, poll};
+use crate::common::places::{lasting_domain, pairs, words};
 use crate::common::sleeping::Sleeping;
 use crate::common::waiters::{idle, queue};
 use crate::common::waker::Notified;
-use crate::futures::{pending, pending_with, poll};
-use crate::places::{lasting_domain, pairs, words};
 
 const MOVED: Requeued = Requeued { woken: 0, requeued: 1 };
 
@@ -29,7 +29,7 @@ fn every_kind_of_waiter_is_woken_where_it_was_moved_to() {
         let mut custom = domain.prepare_with(waiter.as_mut(), from, 0, &WaitOptions::new(), waker).expect("it is 0");
         let [elsewhere] = words();
         let mut any = pending(domain.wait_any_async([(elsewhere, 0), (from, 0)], &WaitOptions::new()));
-        let interrupt = crate::places::forever(ufutex::Interrupt::new());
+        let interrupt = crate::common::places::forever(ufutex::Interrupt::new());
         let interruptible = Sleeping::new(move || domain.wait_interruptible(from, 0, &WaitOptions::new(), interrupt));
         assert_eq!(
             domain.requeue(from, to, Requeue { wake: 0, requeue: usize::MAX }),
@@ -98,7 +98,7 @@ fn thread_times_out_where_it_was_moved_to() {
 fn thread_is_interrupted_where_it_was_moved_to() {
     let domain = lasting_domain();
     for [from, to] in pairs() {
-        let interrupt = crate::places::forever(ufutex::Interrupt::new());
+        let interrupt = crate::common::places::forever(ufutex::Interrupt::new());
         let thread = Sleeping::new(move || domain.wait_interruptible(from, 0, &WaitOptions::new(), interrupt));
         assert_eq!(domain.requeue(from, to, Requeue { wake: 0, requeue: 1 }), Ok(MOVED));
         interrupt.raise();
@@ -161,7 +161,7 @@ fn new_waker_of_a_moved_future_is_woken() {
         let [(old, old_waker), (new, new_waker)] = [(); 2].map(|()| Notified::new());
         let mut wait = pending_with(domain.wait_async(from, 0, &WaitOptions::new()), &old_waker);
         assert_eq!(domain.requeue(from, to, Requeue { wake: 0, requeue: 1 }), Ok(MOVED));
-        assert_eq!(crate::futures::poll_with(&mut wait, &new_waker), Poll::Pending);
+        assert_eq!(crate::common::futures::poll_with(&mut wait, &new_waker), Poll::Pending);
         assert_eq!(domain.wake(to, 1), 1);
         assert_eq!((old.times(), new.times()), (0, 1));
         assert_eq!(poll(&mut wait), Poll::Ready(Ok(())));

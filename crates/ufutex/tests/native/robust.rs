@@ -10,8 +10,8 @@ use ufutex::{
 };
 
 use crate::common::domains::{domain, on_domains};
+use crate::common::futures::{Boxed, at_once, pending, poll};
 use crate::common::guest_memory::GuestMemory;
-use crate::futures::{Boxed, at_once, pending, poll};
 
 const BOTH: [Pointers; 2] = [Pointers::Narrow, Pointers::Wide];
 const TID: u32 = 5;

@@ -14,11 +14,12 @@ use ufutex::{
 
 use crate::common::arena::{Arena, Rights};
 use crate::common::domains::{domain, on_domains};
+use crate::common::errno::{EAGAIN, EDEADLK, EFAULT, EINTR, EINVAL, ENOSYS, ETIMEDOUT};
+use crate::common::futures::{Boxed, at_once, pending, pending_with, poll};
 use crate::common::guest_memory::GuestMemory;
+use crate::common::places::{forever, lasting_domain, lasting_task};
 use crate::common::sleeping::Sleeping;
 use crate::common::waker::Notified;
-use crate::futures::{Boxed, at_once, pending, pending_with, poll};
-use crate::places::{forever, lasting_domain, lasting_task};
 use crate::scheduler::tasks;
 
 const PRIVATE: u64 = 128;
@@ -34,14 +35,6 @@ const WAIT_BITSET: u64 = PRIVATE | 9;
 const WAIT_REQUEUE_PI: u64 = PRIVATE | 11;
 const CMP_REQUEUE_PI: u64 = PRIVATE | 12;
 const LOCK_PI2: u64 = PRIVATE | 13;
-
-const EINTR: isize = -4;
-const EAGAIN: isize = -11;
-const EFAULT: isize = -14;
-const EINVAL: isize = -22;
-const EDEADLK: isize = -35;
-const ENOSYS: isize = -38;
-const ETIMEDOUT: isize = -110;
 
 /// Offsets of the words and of a `struct timespec`.
 const WORD: u64 = 0;

@@ -1,9 +1,9 @@
 //! What operations name: addresses without a word, and how often, and under which lock, a wait loads its word.
 
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::SeqCst};
 use std::sync::mpsc::channel;
-use std::task::{Context, Waker};
+use std::task::Waker;
 use std::time::Duration;
 
 use ufutex::{
@@ -12,8 +12,9 @@ use ufutex::{
 };
 
 use crate::common::domains::{domain, on_domains, system};
+use crate::common::futures::poll;
+use crate::common::places::neighbours;
 use crate::common::waiters::{idle, queue};
-use crate::places::neighbours;
 
 fn address_of_a_word_meets_its_reference() {
     let (domain, words) = (domain(), [const { AtomicU32::new(0) }; 3]);
@@ -136,10 +137,10 @@ fn wait_loads_its_word_once_an_attempt() {
 
         let mut future = pin!(domain.wait_async(&equal, 0, &WaitOptions::new()));
         for _ in 0..3 {
-            assert!(poll(future.as_mut()).is_pending());
+            assert!(poll(&mut future).is_pending());
         }
         domain.wake(&equal, 1);
-        assert!(poll(future.as_mut()).is_ready());
+        assert!(poll(&mut future).is_ready());
         assert_eq!(equal.taken(), (early + 1, 0));
 
         // The first word of several that differs ends the attempts.
@@ -161,10 +162,6 @@ fn wait_loads_its_word_once_an_attempt() {
         assert_eq!(domain.wait_with(&faults, 0, &at_once), Err(Error::TimedOut));
         assert_eq!(faults.taken(), (early + 3, 2));
     }
-}
-
-fn poll<F: Future>(future: Pin<&mut F>) -> std::task::Poll<F::Output> {
-    future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
 /// Whether a wake of another word of the same bucket can be done while `load` number `at` runs.

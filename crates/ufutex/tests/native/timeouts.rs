@@ -9,8 +9,8 @@ use ufutex::platform::Deadline;
 use ufutex::{Clock, Domain, Error, System, Timeout, WaitOptions};
 
 use crate::common::asleep::until;
+use crate::common::futures::{pending, pending_with, poll};
 use crate::common::waker::Notified;
-use crate::futures::{pending, pending_with, poll};
 
 fn monotonic() -> Duration {
     Timeout::After(Duration::ZERO).begin().at

@@ -7,12 +7,12 @@ use std::time::Duration;
 use ufutex::{Cause, Clock, Domain, DomainOptions, Error, System, SystemConfig, Timeout, WaitOptions};
 
 use crate::common::domains::{domain, on_domains};
+use crate::common::futures::{at_once, pending, pending_with, poll, poll_with};
 use crate::common::guest_memory::GuestMemory;
+use crate::common::places::{Word, forever, lasting_domain, neighbours, words};
 use crate::common::sleeping::Sleeping;
 use crate::common::waiters::{idle, nonzero, queue};
 use crate::common::waker::{Notified, block_on};
-use crate::futures::{at_once, pending, pending_with, poll, poll_with};
-use crate::places::{Word, forever, lasting_domain, neighbours, words};
 
 const PLAINLY: WaitOptions = WaitOptions::new();
 

@@ -7,11 +7,11 @@ use std::task::Poll;
 use ufutex::{Access, At, Compare, Domain, Error, Fault, Key, Modify, Requeue, Target, WaitOptions, WakeOp};
 
 use crate::common::domains::{domain, on_domains};
+use crate::common::futures::{pending, pending_with, poll};
 use crate::common::guest_memory::GuestMemory;
+use crate::common::places::{Word, pairs, words};
 use crate::common::waiters::{idle, queue};
 use crate::common::waker::Notified;
-use crate::futures::{pending, pending_with, poll};
-use crate::places::{Word, pairs, words};
 
 const NOTHING: WakeOp = WakeOp { modify: Modify::Add(0), compare: Compare::Eq(i32::MIN) };
 const BOTH: WakeOp = WakeOp { modify: Modify::Add(0), compare: Compare::Ne(i32::MIN) };
@@ -117,8 +117,8 @@ fn unwritable_second_word_is_a_fault_and_wakes_no_waiter() {
 
 /// The handler of the fault may use the same words.
 fn no_lock_is_held_while_a_fault_is_resolved() {
-    let domain = crate::places::lasting_domain();
-    let memory = crate::places::forever(GuestMemory::new());
+    let domain = crate::common::places::lasting_domain();
+    let memory = crate::common::places::forever(GuestMemory::new());
     let (first, second) = (memory.target(0), memory.target(4));
     memory.fault_next_exchanges(1);
     let mut late = Box::pin(ufutex::Waiter::new());

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use ufutex::System;
 use ufutex::timer::Timers;
 
-use common::random::Random;
+use common::random::{Random, number};
 use guest::Guest;
 use ledger::Ledger;
 use memory::Most;
@@ -137,7 +137,5 @@ fn every_wake_and_expiration_is_accounted_for_and_memory_is_flat() {
 }
 
 fn length() -> Duration {
-    Duration::from_secs(std::env::var("UFUTEX_SOAK_SECONDS").map_or(5, |value| {
-        value.parse().unwrap_or_else(|_| panic!("UFUTEX_SOAK_SECONDS={value:?} is no number of seconds"))
-    }))
+    Duration::from_secs(number("UFUTEX_SOAK_SECONDS", 5))
 }

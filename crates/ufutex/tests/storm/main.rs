@@ -25,7 +25,7 @@ use ufutex::{Domain, DomainOptions, PidNamespace, SharedObject, System, SystemCo
 use accounts::Accounts;
 use caller::Caller;
 use common::PATIENCE;
-use common::random::Random;
+use common::random::{Random, number};
 use memory::{Memory, Page};
 
 const DOMAINS: usize = 3;
@@ -135,9 +135,4 @@ fn no_wake_is_lost_or_doubled_by_hostile_guests() {
     for guest in &storm.guests {
         assert_eq!(guest.domain.waiting(), 0, "seed {seed}: a waiter is left");
     }
-}
-
-fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name)
-        .map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{name}={value:?} is no number")))
 }

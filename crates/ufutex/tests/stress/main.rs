@@ -13,11 +13,10 @@ mod workers;
 
 use std::time::Duration;
 
+use common::random::number;
+
 /// The time for a test with this number of parts of the total. Two tests run at the same time.
 fn share(parts: u32) -> Duration {
     const ALL_PARTS: u32 = 20;
-    let seconds = std::env::var("UFUTEX_STRESS_SECONDS").map_or(5, |value| {
-        value.parse().unwrap_or_else(|_| panic!("UFUTEX_STRESS_SECONDS={value:?} is no number of seconds"))
-    });
-    Duration::from_secs(seconds) * 2 * parts / ALL_PARTS
+    Duration::from_secs(number("UFUTEX_STRESS_SECONDS", 5)) * 2 * parts / ALL_PARTS
 }

@@ -3,25 +3,49 @@
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use ufutex::platform::Platform;
-use ufutex::{Domain, DomainOptions, Task, pi::Priority, syscall::Resume};
+use ufutex::{Domain, DomainOptions, Policy, Task, pi::Priority, syscall::Resume};
 
 use crate::call::{Call, Number};
 use crate::common::arena::Arena;
 use crate::common::asleep::{futex_call, thread_id, until};
-use crate::common::domains::{domain, system_on};
+use crate::common::domains::{system, system_on};
 use crate::machine::{Interruption, Machine, Seat, Sharing, System};
 
-/// A system with one domain of this scheme.
+/// A system with one domain of this scheme, with the defaults.
 pub fn machine(sharing: Sharing) -> Machine {
-    Machine::new(Arc::new(Engine::new()), sharing)
+    machine_with(sharing, DomainOptions::new())
 }
 
-/// As `machine`, on a platform.
-pub fn machine_on<P: Platform>(sharing: Sharing) -> Machine {
-    let system = system_on::<P>();
-    Machine::new(Arc::new(Engine::of(Domain::with_options(&system, DomainOptions::new()))), sharing)
+/// A wait compares the word with the bucket locked, and not before.
+pub fn by_bucket(sharing: Sharing) -> Machine {
+    machine_with(sharing, DomainOptions::new().early_return(false))
+}
+
+/// Private words in the system's table.
+pub fn global() -> Machine {
+    machine_with(Sharing::Private, DomainOptions::new().policy(Policy::Fixed(0)))
+}
+
+/// Waiters spin before they sleep.
+pub fn spinning() -> Machine {
+    machine_with(Sharing::Private, DomainOptions::new().spin(Duration::from_millis(1)))
+}
+
+/// Private words, on a platform.
+pub fn machine_on<P: Platform>() -> Machine {
+    engine(Sharing::Private, Domain::with_options(&system_on::<P>(), DomainOptions::new()))
+}
+
+fn machine_with(sharing: Sharing, options: DomainOptions) -> Machine {
+    engine(sharing, Domain::with_options(&system(), options))
+}
+
+fn engine(sharing: Sharing, domain: Domain) -> Machine {
+    let kernel_task = domain.kernel_task(KERNEL_TASK).expect("it is the first task");
+    Machine::new(Arc::new(Engine { domain: Arc::new(domain), kernel_task }), sharing)
 }
 
 struct Engine {
@@ -31,17 +55,6 @@ struct Engine {
 
 /// The TID of the kernel task. On Linux it belongs to kthreadd.
 const KERNEL_TASK: u32 = 2;
-
-impl Engine {
-    fn new() -> Self {
-        Self::of(domain())
-    }
-
-    fn of(domain: Domain) -> Self {
-        let kernel_task = domain.kernel_task(KERNEL_TASK).expect("it is the first task");
-        Self { domain: Arc::new(domain), kernel_task }
-    }
-}
 
 impl System for Engine {
     fn enter(&self, memory: &'static Arena) -> Arc<dyn Seat> {

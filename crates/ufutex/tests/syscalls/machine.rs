@@ -76,11 +76,15 @@ pub trait Seat: Send + Sync {
     fn priority(&self) -> u8;
 }
 
-/// Whether the calls have the private flag and the words are in private memory.
+/// Whether the calls have the private flag, and where the words are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sharing {
+    /// With the flag, in private memory.
     Private,
-    Shared,
+    /// Without the flag, in a shared object.
+    Object,
+    /// Without the flag, in private memory.
+    AddressSpace,
 }
 
 pub struct Machine {
@@ -108,8 +112,8 @@ impl Machine {
     /// A word in memory that fits the machine's sharing.
     pub fn word(&self, value: u32) -> Word {
         match self.sharing {
-            Sharing::Private => self.private_word(value),
-            Sharing::Shared => self.twin_words(value)[0],
+            Sharing::Private | Sharing::AddressSpace => self.private_word(value),
+            Sharing::Object => self.twin_words(value)[0],
         }
     }
 

@@ -1,5 +1,5 @@
-//! One suite for the system calls. Each body is written once and runs on futex(2), with private and with shared
-//! words, and on the engine with every scheme.
+//! One suite for the system calls. Each body is written once and runs on futex(2) and on the engine with every scheme:
+//! with private and shared words, in every table, with the early return of a wait and without.
 //!
 //! A test is named `topic::machine::body`. The kernel is the oracle: a body that fails on the kernel is wrong.
 //!
@@ -26,6 +26,8 @@ mod i386;
 mod interruption;
 mod keys;
 mod lock_pi;
+#[cfg(target_os = "linux")] // compares with its kernel
+mod nodes;
 mod numa;
 mod order_of_checks;
 mod owner_death;
@@ -51,12 +53,18 @@ macro_rules! on_every_machine {
         #[cfg(not(feature = "counted"))]
         $crate::on_machines! { [$($name)*]
             kernel: $crate::kernel::machine(crate::machine::Sharing::Private);
-            kernel_shared: $crate::kernel::machine(crate::machine::Sharing::Shared);
+            kernel_shared: $crate::kernel::machine(crate::machine::Sharing::Object);
+            kernel_shared_address_space: $crate::kernel::machine(crate::machine::Sharing::AddressSpace);
         }
         $crate::on_machines! { [$($name)*]
             private: $crate::engine::machine(crate::machine::Sharing::Private);
-            shared: $crate::engine::machine(crate::machine::Sharing::Shared);
-            on_any_std: $crate::engine::machine_on::<crate::common::platforms::Watched>(crate::machine::Sharing::Private);
+            private_by_bucket: $crate::engine::by_bucket(crate::machine::Sharing::Private);
+            shared: $crate::engine::machine(crate::machine::Sharing::Object);
+            shared_by_bucket: $crate::engine::by_bucket(crate::machine::Sharing::Object);
+            shared_address_space: $crate::engine::machine(crate::machine::Sharing::AddressSpace);
+            global: $crate::engine::global();
+            spinning: $crate::engine::spinning();
+            on_any_std: $crate::engine::machine_on::<crate::common::platforms::Watched>();
         }
     };
 }

@@ -1,14 +1,19 @@
 //! The memory of the tests: words, timeouts, arrays.
 
+use std::collections::HashSet;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::common::arena::{Arena, PAGE, Rights};
 use crate::common::kernel::now;
-use crate::common::pages::host_address;
-
+#[cfg(target_os = "linux")]
+use crate::common::kernel::{pointer, syscall};
 use crate::common::libc;
+use crate::common::pages::host_address;
+#[cfg(target_os = "linux")]
+use crate::machine::is_possible;
 
 /// A 32-bit word at the same address for the kernel and the engine. The memory of tests is leaked, so a thread that
 /// still sleeps after its test does not use freed memory.
@@ -50,12 +55,18 @@ pub struct Memory {
     private: AtomicU64,
     whole: AtomicU64,
     twin: AtomicU64,
+    /// The pages whose memory policy is to prefer node 0.
+    preferring_0: Arc<Mutex<HashSet<u64>>>,
 }
 
 impl Memory {
     pub fn new() -> Self {
-        let arena = Arena::with_twins(PAGES as usize, TWIN_PAGES as usize, 77);
+        let preferring_0 = Arc::new(Mutex::new(HashSet::new()));
+        let pages = preferring_0.clone();
+        let policy = move |at| pages.lock().expect("not poisoned").contains(&(at & !(PAGE - 1))).then_some(0);
+        let arena = Arena::with_twins(PAGES as usize, TWIN_PAGES as usize, 77).with_policy(policy);
         Self {
+            preferring_0,
             arena: Box::leak(Box::new(arena)),
             private: AtomicU64::new(0),
             whole: AtomicU64::new((PAGES - WHOLE_PAGES) * PAGE),
@@ -109,6 +120,21 @@ impl Memory {
     /// Changes the rights of the page at `address`.
     pub fn protect(&self, address: u64, rights: Rights) {
         self.arena.protect(address - self.arena.at(0), rights);
+    }
+
+    /// Sets the memory policy of the page at `address`, on the host too. Returns `false`, and prints why, where mbind(2) is
+    /// not permitted.
+    #[cfg(target_os = "linux")]
+    pub fn prefer_0(&self, address: u64) -> bool {
+        const MPOL_PREFERRED: u64 = 1;
+        let nodes = 1u64;
+        let args = [address, PAGE, MPOL_PREFERRED, pointer(&raw const nodes), 8, 0];
+        // SAFETY: a mapping of our own, whose contents mbind(2) does not change.
+        let result = unsafe { syscall(libc::SYS_mbind, args) };
+        if result == 0 {
+            self.preferring_0.lock().expect("not poisoned").insert(address);
+        }
+        is_possible((result != 0).then(|| format!("mbind(2) is not permitted here: errno {}", -result)))
     }
 
     pub fn put(&self, address: u64, bytes: &[u8]) {

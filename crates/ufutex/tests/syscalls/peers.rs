@@ -1,7 +1,7 @@
 //! Regression tests for defects of other futex implementations ([peer-tables]), one for each defect.
 
 use crate::calls::{ALL, WAITERS};
-use crate::common::errno::ETIMEDOUT;
+use crate::common::errno::{EAGAIN, ETIMEDOUT};
 use crate::common::libc;
 use crate::machine::Machine;
 use crate::on_every_machine;
@@ -26,11 +26,22 @@ fn waiter_that_times_out_after_a_requeue_is_removed_from_its_new_queue(m: &Machi
 }
 
 fn two_quick_wakes_are_not_counted_on_one_waiter(m: &Machine) {
-    let ([w, t], word) = (m.threads(), m.word(0));
+    let ([v, w, t], word) = (m.threads(), m.word(0));
     for _ in 0..50 {
+        let waiting = [&v, &w].map(|thread| thread.begin(m.wait(word, 0)));
+        assert_eq!([1; 3].map(|count| t.call(m.wake(word, count))), [1, 1, 0]);
+        assert_eq!(waiting.map(|waiting| waiting.finish()), [0, 0]);
+    }
+}
+
+fn wake_is_not_spent_on_a_wait_that_reports_a_difference(m: &Machine) {
+    let ([w, differs, t], word) = (m.threads(), m.word(0));
+    for _ in 0..20 {
         let waiting = w.begin(m.wait(word, 0));
-        assert_eq!([t.call(m.wake(word, 1)), t.call(m.wake(word, 1))], [1, 0]);
+        let differing: Vec<_> = (0..50).map(|_| differs.start(m.wait(word, 1))).collect();
+        assert_eq!([1; 2].map(|count| t.call(m.wake(word, count))), [1, 0]);
         assert_eq!(waiting.finish(), 0);
+        differing.into_iter().for_each(|wait| assert_eq!(wait.finish(), EAGAIN));
     }
 }
 
@@ -84,6 +95,7 @@ fn bitsets_that_overlap_match_without_being_equal(m: &Machine) {
 on_every_machine![
     waiter_that_times_out_after_a_requeue_is_removed_from_its_new_queue,
     two_quick_wakes_are_not_counted_on_one_waiter,
+    wake_is_not_spent_on_a_wait_that_reports_a_difference,
     entries_that_timed_out_are_not_left_queued,
     wake_at_exit_is_shared_whatever_the_value_of_the_word,
     bitsets_that_overlap_match_without_being_equal,

@@ -17,12 +17,28 @@ fn about_now(m: &Machine, round: u32) -> u64 {
     m.time_from_now(libc::CLOCK_MONOTONIC, Duration::from_micros(u64::from(round) * 2))
 }
 
-fn wake_and_timeout(m: &Machine) {
-    let ([w, t], word) = (m.threads(), m.word(0));
+fn wakes_and_timeouts(m: &Machine) {
+    let ([v, w, t], word) = (m.threads(), m.word(0));
     for round in 0..ROUNDS {
-        let waiting = w.start(m.wait_bitset(word, 0, 1).timeout(about_now(m, round)));
-        let woken = t.call(m.wake(word, ALL));
-        assert_eq!(waiting.finish(), if woken == 1 { 0 } else { ETIMEDOUT });
+        let waiting = [&v, &w].map(|thread| thread.start(m.wait_bitset(word, 0, 1).timeout(about_now(m, round))));
+        let woken = [1; 3].map(|count| t.call(m.wake(word, count))).iter().sum::<isize>();
+        let results = waiting.map(|waiting| waiting.finish());
+        assert!(results.iter().all(|&result| [0, ETIMEDOUT].contains(&result)), "{results:?}");
+        assert_eq!(results.iter().filter(|&&result| result == 0).count() as isize, woken);
+    }
+    m.assert_waiters(word, 0);
+}
+
+/// A wake that comes between a wait's comparison and its sleep is not lost.
+fn change_of_the_word_with_a_wake_and_wait(m: &Machine) {
+    let ([w, t], word) = (m.threads(), m.word(0));
+    for round in 0..2 * ROUNDS {
+        let waiting = w.start(m.wait(word, round));
+        // Delays the wake a little more in each round, so that it comes at each point before the sleep.
+        (0..round % 64 * 16).for_each(|_| std::hint::spin_loop());
+        word.set(round + 1);
+        let woken = t.call(m.wake(word, 1));
+        assert_eq!(waiting.finish(), if woken == 1 { 0 } else { EAGAIN });
     }
     m.assert_waiters(word, 0);
 }
@@ -235,7 +251,8 @@ fn two_threads_lock_each_others_lock(m: &Machine) {
 }
 
 on_every_machine![
-    wake_and_timeout,
+    wakes_and_timeouts,
+    change_of_the_word_with_a_wake_and_wait,
     wake_and_signal,
     wakes_of_several_words_and_timeout,
     requeue_and_timeout_and_wake,

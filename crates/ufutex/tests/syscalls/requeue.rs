@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::calls::{ALL, begin_all};
-use crate::common::errno::{EAGAIN, EFAULT, EINTR, EINVAL, ETIMEDOUT};
+use crate::common::errno::{EAGAIN, EFAULT, EINTR, EINVAL};
 use crate::machine::{Interruption, Machine, Thread};
 use crate::on_every_machine;
 
@@ -150,22 +150,6 @@ fn requeue_takes_real_time_priority_first(m: &Machine) {
     assert_eq!(first.finish(), 0);
 }
 
-fn waiter_that_times_out_after_a_requeue_leaves_no_entry(m: &Machine) {
-    m.in_time(|length| {
-        let ([t, w, other], [from, to]) = (m.threads(), m.words(0));
-        let waiting = w.start(m.wait(from, 0).timeout(m.time(length)));
-        waiting.until_asleep_or_over();
-        let is_in_time = t.call(m.requeue(from, to, 0, 1)) == 1;
-        assert_eq!(waiting.finish(), ETIMEDOUT);
-        // The wake reaches the next waiter.
-        let next = other.begin(m.wait(to, 0));
-        assert_eq!(t.call(m.wake(to, ALL)), 1);
-        assert_eq!(next.finish(), 0);
-        assert_eq!(t.call(m.wake(from, ALL)), 0);
-        is_in_time
-    });
-}
-
 fn waiter_that_is_interrupted_after_a_requeue_leaves_no_entry(m: &Machine) {
     let ([t, w], [from, to]) = (m.threads(), m.words(0));
     let waiting = w.begin(m.wait(from, 0));
@@ -255,7 +239,6 @@ on_every_machine![
     requeue_ignores_bitsets_and_keeps_them,
     requeued_waiter_can_be_requeued_again,
     requeue_takes_real_time_priority_first,
-    waiter_that_times_out_after_a_requeue_leaves_no_entry,
     waiter_that_is_interrupted_after_a_requeue_leaves_no_entry,
     wait_that_is_restarted_after_a_requeue_waits_on_its_first_word,
     timeout_of_the_waiter_still_holds_after_a_requeue,

@@ -7,7 +7,7 @@ use crate::calls::ANY;
 use crate::common::arena::Rights;
 use crate::common::errno::{EFAULT, EINVAL, ETIMEDOUT};
 use crate::common::libc;
-use crate::machine::Machine;
+use crate::machine::{Machine, Thread};
 use crate::memory::Word;
 use crate::on_every_machine;
 
@@ -99,6 +99,25 @@ fn absolute_wait_does_not_end_before_its_time(m: &Machine) {
     ends_in_time(m, word, begin, m.wait_bitset(word, 0, ANY).realtime().timeout(m.time_from_now(REALTIME, LENGTH)));
 }
 
+fn waiters_that_time_out_leave_the_others_queued_in_order(m: &Machine) {
+    let (waker, word) = (m.thread(), m.word(0));
+    let threads: [Thread; 5] = m.threads();
+    let waiting = threads.iter().enumerate().map(|(i, thread)| {
+        // The first in the queue, one in the middle and the last leave.
+        let call = if i % 2 == 0 { m.wait(word, 0).timeout(m.time(LENGTH)) } else { m.wait(word, 0) };
+        let waiting = thread.start(call);
+        waiting.until_asleep_or_over();
+        (i, waiting)
+    });
+    let (leave, stay): (Vec<_>, Vec<_>) = waiting.partition(|(i, _)| i % 2 == 0);
+    leave.into_iter().for_each(|(_, waiting)| assert_eq!(waiting.finish(), ETIMEDOUT));
+    for (_, waiting) in stay {
+        assert_eq!(waker.call(m.wake(word, 1)), 1);
+        assert_eq!(waiting.finish(), 0);
+    }
+    m.assert_waiters(word, 0);
+}
+
 fn plain_wait_is_relative(m: &Machine) {
     let ([t, waker], word) = (m.threads(), m.word(0));
     // As an absolute time this would have passed already.
@@ -163,6 +182,7 @@ on_every_machine![
     time_that_has_passed_ends_the_wait_at_once,
     relative_wait_does_not_end_before_its_time,
     absolute_wait_does_not_end_before_its_time,
+    waiters_that_time_out_leave_the_others_queued_in_order,
     plain_wait_is_relative,
     timeout_of_wait_bitset_is_absolute_on_its_clock,
     timeout_beyond_the_clocks_range_never_expires,

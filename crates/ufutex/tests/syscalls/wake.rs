@@ -3,17 +3,37 @@
 use crate::calls::{ALL, ANY, WAITERS, begin_all};
 use crate::common::errno::EINVAL;
 use crate::machine::{Machine, Thread};
+use crate::memory::Word;
 use crate::on_every_machine;
 
-fn wake_returns_the_number_of_woken_waiters(m: &Machine) {
+fn wake_takes_the_first_waiters_and_returns_their_number(m: &Machine) {
     let (waker, word) = (m.thread(), m.word(0));
     assert_eq!(waker.call(m.wake(word, ALL)), 0);
-    let threads: [Thread; 5] = m.threads();
+    let threads: [Thread; 6] = m.threads();
+    let mut waiting = begin_all(&threads, |_| m.wait(word, 0)).into_iter();
+    for (count, woken) in [(1, 1), (3, 3), (1, 1), (100, 1), (ALL, 0)] {
+        assert_eq!(waker.call(m.wake(word, count)), woken);
+        waiting.by_ref().take(woken as usize).for_each(|waiting| assert_eq!(waiting.finish(), 0));
+    }
+}
+
+fn wake_of_150_waiters_at_once_wakes_them_all(m: &Machine) {
+    let (waker, word) = (m.thread(), m.word(0));
+    let threads: [Thread; 150] = m.threads();
     let waiting = begin_all(&threads, |_| m.wait(word, 0));
-    assert_eq!(waker.call(m.wake(word, 2)), 2);
-    assert_eq!(waker.call(m.wake(word, 100)), 3);
-    assert_eq!(waker.call(m.wake(word, 100)), 0);
-    for waiting in waiting {
+    assert_eq!(waker.call(m.wake(word, ALL)), 150);
+    waiting.into_iter().for_each(|waiting| assert_eq!(waiting.finish(), 0));
+    assert_eq!(waker.call(m.wake(word, ALL)), 0);
+}
+
+/// The words of one cache line are in one bucket of the engine. The others are more than a new table has buckets.
+fn words_in_one_bucket_do_not_mix(m: &Machine) {
+    let (waker, line) = (m.thread(), m.word(0));
+    let words: Vec<_> = (0..16).map(|i| Word(line.0 + 4 * i)).chain(m.words::<40>(0)).collect();
+    let threads: [Thread; 56] = m.threads();
+    let waiting = begin_all(&threads, |i| m.wait(words[i], 0));
+    for (word, waiting) in std::iter::zip(words, waiting).rev() {
+        assert_eq!([waker.call(m.wake(word, ALL)), waker.call(m.wake(word, ALL))], [1, 0]);
         assert_eq!(waiting.finish(), 0);
     }
 }
@@ -38,6 +58,20 @@ fn count_of_0_wakes_one_that_matches_the_bitset(m: &Machine) {
     first.stays_asleep();
     assert_eq!(waker.call(m.wake(word, 1)), 1);
     assert_eq!(first.finish(), 0);
+}
+
+fn wake_bitset_takes_the_first_that_match_and_the_others_keep_their_turn(m: &Machine) {
+    let (waker, word) = (m.thread(), m.word(0));
+    let threads: [Thread; 6] = m.threads();
+    let bitsets = [2, 2, 1, 2, 1, 3];
+    let mut waiting: Vec<_> =
+        begin_all(&threads, |i| m.wait_bitset(word, 0, bitsets[i])).into_iter().map(Some).collect();
+    let wakes: [(i32, u32, &[usize]); 6] =
+        [(2, 1, &[2, 4]), (ALL, 4, &[]), (2, 1, &[5]), (1, 2, &[0]), (1, ANY, &[1]), (ALL, 6, &[3])];
+    for (count, bitset, woken) in wakes {
+        assert_eq!(waker.call(m.wake_bitset(word, count, bitset)), woken.len() as isize, "{count} of {bitset}");
+        woken.iter().for_each(|&i| assert_eq!(waiting[i].take().expect("once each").finish(), 0));
+    }
 }
 
 fn real_time_priority_comes_before_the_order_of_arrival(m: &Machine) {
@@ -150,9 +184,12 @@ fn wake_that_does_not_reach_a_pi_waiter_succeeds(m: &Machine) {
 }
 
 on_every_machine![
-    wake_returns_the_number_of_woken_waiters,
+    wake_takes_the_first_waiters_and_returns_their_number,
+    wake_of_150_waiters_at_once_wakes_them_all,
+    words_in_one_bucket_do_not_mix,
     count_of_0_or_less_wakes_one,
     count_of_0_wakes_one_that_matches_the_bitset,
+    wake_bitset_takes_the_first_that_match_and_the_others_keep_their_turn,
     real_time_priority_comes_before_the_order_of_arrival,
     priority_at_the_begin_of_the_wait_counts,
     inherited_priority_does_not_count,

@@ -87,9 +87,3 @@ macro_rules! on_machine {
 }
 
 pub(crate) use {on_every_machine, on_machine, on_machines, on_machines_of_one_thread};
-
-/// A number from an environment variable.
-fn number(variable: &str, default: u64) -> u64 {
-    std::env::var(variable)
-        .map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{variable}={value:?} is no number")))
-}

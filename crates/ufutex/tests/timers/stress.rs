@@ -202,7 +202,7 @@ fn create_succeeds_below_the_limit() {
                         let made = if rng.below(8) > 0 {
                             timers.create(MONOTONIC, Some(Notify::None))
                         } else {
-                            timers.create_as(rng.below(100_000) as i32, MONOTONIC, Some(Notify::None))
+                            timers.create_as(rng.below(100_000), MONOTONIC, Some(Notify::None))
                         };
                         match made {
                             Ok(id) => own.push(id),

@@ -1,22 +1,18 @@
 //! Waits as futures: cancelled, ended, dropped.
 
-use std::future::Future;
-use std::pin::{Pin, pin};
-use std::task::{Context, Poll, Waker};
+use std::pin::pin;
+use std::task::Poll;
 
 use ufutex::wasm::{Atomics, Trap, Waited};
 use ufutex::{Cause, Timeout};
 
+use crate::common::futures::{poll, poll_with};
 use crate::common::waker::{Notified, block_on};
 use crate::machines::{Alone, Moving};
 use crate::memories::GuestMemory;
 use crate::suite::Machine;
 
 const A: u64 = 64;
-
-fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
-    future.poll(&mut Context::from_waker(Waker::noop()))
-}
 
 #[test]
 fn future_traps_before_it_is_polled_and_compares_when_it_is() {
@@ -27,19 +23,19 @@ fn future_traps_before_it_is_polled_and_compares_when_it_is() {
     assert_eq!(atomics.wait64_async(65536, 0, -1).err(), Some(Trap::OutOfBounds));
     let mut wait = pin!(atomics.wait64_async(A, 0, -1).expect("in bounds"));
     machine.store64(A, 1);
-    assert_eq!(poll(wait.as_mut()), Poll::Ready(Ok(Waited::NotEqual)));
+    assert_eq!(poll(&mut wait), Poll::Ready(Ok(Waited::NotEqual)));
 }
 
 #[test]
 fn future_may_move_between_host_threads() {
     let machine = Alone::new(1, 1);
     let mut wait = Box::pin(machine.atomics().wait32_async(A, 0, -1).expect("in bounds"));
-    assert_eq!(poll(wait.as_mut()), Poll::Pending);
+    assert_eq!(poll(&mut wait), Poll::Pending);
     std::thread::scope(|scope| {
         let machine = &machine;
         scope.spawn(move || {
             assert_eq!(machine.notify(A, 1), Ok(1));
-            assert_eq!(poll(wait.as_mut()), Poll::Ready(Ok(Waited::Ok)));
+            assert_eq!(poll(&mut wait), Poll::Ready(Ok(Waited::Ok)));
         });
     });
 }
@@ -49,11 +45,11 @@ fn notify_wakes_the_waker() {
     let machine = Alone::new(1, 1);
     let (notified, waker) = Notified::new();
     let mut wait = pin!(machine.atomics().wait32_async(A, 0, -1).expect("in bounds"));
-    assert_eq!(wait.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Pending);
+    assert_eq!(poll_with(&mut wait, &waker), Poll::Pending);
     assert_eq!(notified.times(), 0);
     assert_eq!(machine.notify(A, 1), Ok(1));
     assert_eq!(notified.times(), 1);
-    assert_eq!(poll(wait), Poll::Ready(Ok(Waited::Ok)));
+    assert_eq!(poll(&mut wait), Poll::Ready(Ok(Waited::Ok)));
 }
 
 #[test]
@@ -70,14 +66,14 @@ fn future_has_the_instruction_s_timeout_and_ends_by_it_unless_a_notify_has_come(
         let mut wait = atomics.wait32_async(A, 0, 5).expect("in bounds");
         assert_eq!(wait.take_timeout(), timeout(5));
         let mut wait = pin!(wait);
-        assert_eq!(poll(wait.as_mut()), Poll::Pending);
+        assert_eq!(poll(&mut wait), Poll::Pending);
         assert_eq!(wait.as_mut().end(cause), outcome);
         assert_eq!(machine.notify(A, 1), Ok(0));
 
         let mut wait = atomics.wait64_async(A, 0, 5).expect("in bounds");
         assert_eq!(wait.take_timeout(), timeout(5));
         let mut wait = pin!(wait);
-        assert_eq!(poll(wait.as_mut()), Poll::Pending);
+        assert_eq!(poll(&mut wait), Poll::Pending);
         assert_eq!(machine.notify(A, 1), Ok(1));
         assert_eq!(wait.as_mut().end(cause), Ok(Waited::Ok));
     }
@@ -85,7 +81,7 @@ fn future_has_the_instruction_s_timeout_and_ends_by_it_unless_a_notify_has_come(
         assert_eq!(block_on(wait32(nanoseconds)), Ok(Waited::TimedOut));
     }
     let mut wait = wait64(1 << 40);
-    assert_eq!(poll(wait.as_mut()), Poll::Pending);
+    assert_eq!(poll(&mut wait), Poll::Pending);
     assert_eq!(machine.notify(A, 1), Ok(1));
     assert_eq!(block_on(wait), Ok(Waited::Ok));
 }
@@ -96,13 +92,13 @@ fn dropped_future_leaves_the_queue_or_passes_its_notify_on() {
     let wait = || Box::pin(machine.atomics().wait32_async(A, 0, -1).expect("in bounds"));
     let [mut gone, mut first, mut second, mut third] = [wait(), wait(), wait(), wait()];
     for wait in [&mut gone, &mut first, &mut second, &mut third] {
-        assert_eq!(poll(wait.as_mut()), Poll::Pending);
+        assert_eq!(poll(wait), Poll::Pending);
     }
     drop(gone);
     assert_eq!(machine.notify(A, 1), Ok(1));
     drop(first);
-    assert_eq!(poll(second.as_mut()), Poll::Ready(Ok(Waited::Ok)));
-    assert_eq!(poll(third.as_mut()), Poll::Pending);
+    assert_eq!(poll(&mut second), Poll::Ready(Ok(Waited::Ok)));
+    assert_eq!(poll(&mut third), Poll::Pending);
 }
 
 /// A thousand guest threads as futures on one host thread are woken in the order of arrival.
@@ -111,15 +107,15 @@ fn thousand_futures_are_woken_first_come_first_served() {
     let machine = Moving::new(1, 3);
     let atomics = Atomics::new(&machine.domain, &machine.memory);
     let mut waits: Vec<_> = (0..1000).map(|_| Box::pin(atomics.wait32_async(A, 0, -1).expect("in bounds"))).collect();
-    assert!(waits.iter_mut().all(|wait| poll(wait.as_mut()).is_pending()));
+    assert!(waits.iter_mut().all(|wait| poll(wait).is_pending()));
     assert!(machine.memory.grow(1));
     let mut first = 0;
     for count in [1, 2, 100, 3, 894] {
         assert_eq!(machine.notify(A, count as u32), Ok(count as u32));
         let woken = &mut waits[first..first + count];
-        assert!(woken.iter_mut().all(|wait| poll(wait.as_mut()) == Poll::Ready(Ok(Waited::Ok))));
+        assert!(woken.iter_mut().all(|wait| poll(wait) == Poll::Ready(Ok(Waited::Ok))));
         first += count;
         let next = waits.get_mut(first);
-        assert!(next.is_none_or(|wait| poll(wait.as_mut()).is_pending()));
+        assert!(next.is_none_or(|wait| poll(wait).is_pending()));
     }
 }

@@ -107,7 +107,7 @@ impl<'a> Executor<'a> {
         let (shift, random) = (self.shift, &mut self.seat.random);
         let may_be_dropped = random.one_in(4);
         let word =
-            if may_be_dropped { self.drop_words[random.index(DROP_WORDS)].private() } else { shift.word(random) };
+            if may_be_dropped { self.drop_words[random.below(DROP_WORDS)].private() } else { shift.word(random) };
         let limit = if random.one_in(2) { Limit::none() } else { Limit::within(LONGEST, &shift.world, random) };
         let bits = NonZeroU32::new(bitset(random)).unwrap_or(NonZeroU32::MAX);
         let options = limit.options().bitset(bits).realtime_priority(random.of(&[0, 0, 0, 1, 50]));
@@ -156,7 +156,7 @@ impl<'a> Executor<'a> {
 
     /// Does one thing: ends or drops a future, wakes, looks after one.
     fn act(&mut self) {
-        let index = self.seat.random.index(self.waiting.len());
+        let index = self.seat.random.below(self.waiting.len());
         match self.seat.random.below(8) {
             0 => self.leave(index),
             1..4 => self.wake(),
@@ -185,7 +185,7 @@ impl<'a> Executor<'a> {
     fn wake(&mut self) {
         let (shift, random) = (self.shift, &mut self.seat.random);
         if random.one_in(4) {
-            let word = self.drop_words[random.index(DROP_WORDS)].private();
+            let word = self.drop_words[random.below(DROP_WORDS)].private();
             let woken =
                 self.seat.heart.during(Doing::Wake, word.address(), || shift.plain.wake(word, random.of(&COUNTS)));
             shift.world.counts.drops_woken.add(woken);

@@ -95,9 +95,9 @@ impl Locker<'_> {
 
     /// Takes one lock with priority inheritance, or two in any order, which may be a deadlock.
     fn pi(&mut self) -> Attempt {
-        let first = self.seat.random.index(LOCKS);
+        let first = self.seat.random.below(LOCKS);
         let more = if self.seat.random.one_in(4) {
-            Some((first + 1 + self.seat.random.index(LOCKS - 1)) % LOCKS)
+            Some((first + 1 + self.seat.random.below(LOCKS - 1)) % LOCKS)
         } else {
             None
         };
@@ -154,7 +154,7 @@ impl Locker<'_> {
     /// Takes a robust lock as glibc does: the word is 0, or the owner's TID with a bit for waiters.
     fn robust(&mut self) -> Attempt {
         let (shift, tid) = (self.shift, self.task.tid());
-        let lock = Lock { kind: Kind::Robust, index: self.seat.random.index(LOCKS) };
+        let lock = Lock { kind: Kind::Robust, index: self.seat.random.below(LOCKS) };
         // A waiter that was woken does not know whether more of them wait.
         let mut waiters = 0;
         loop {

@@ -203,7 +203,7 @@ pub fn run(shift: &Shift, mut seat: Seat) {
     world.flags.filled.fetch_add(1, Ordering::Relaxed);
     while world.is_running() {
         for _ in 0..ACTS {
-            let index = seat.random.index(shift.timers);
+            let index = seat.random.below(shift.timers);
             seat.heart.during(Doing::Timers, 0, || act(&book, &timers, index, &mut seat.random));
         }
         if seat.random.one_in(16) {

@@ -1,4 +1,4 @@
-//! `System::resolve_node`, which finds the node of a futex2 word. The conformance suite compares it with the kernel.
+//! `System::resolve_node`, which finds the node of a futex2 word. The suite `syscalls` compares it with the kernel.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 

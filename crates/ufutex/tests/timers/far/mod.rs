@@ -9,10 +9,10 @@ use program::{EventAt, Place, SpecAt, Step, Thread, are_alike};
 
 use crate::alone::alone;
 use crate::common::asleep::thread_id;
-use crate::common::random::Random;
+use crate::common::random::{Random, fewest, number};
 use crate::machine::{Call, HOUR, Machine, moved_by_namespace};
 use crate::memory::{EVENT, NONE, SPEC, Spec};
-use crate::{engine, kernel, number};
+use crate::{engine, kernel};
 
 /// The result of a step.
 #[derive(Clone, Copy, Debug)]
@@ -125,21 +125,6 @@ fn difference(machines: &[Machine; 2], steps: &[Step]) -> Option<String> {
     difference
 }
 
-/// Removes steps as long as the machines still differ.
-fn shrink(machines: &[Machine; 2], mut steps: Vec<Step>) -> Vec<Step> {
-    let mut at = 0;
-    while at < steps.len() {
-        let mut candidate = steps.clone();
-        candidate.remove(at);
-        if difference(machines, &candidate).is_some() {
-            (steps, at) = (candidate, 0);
-        } else {
-            at += 1;
-        }
-    }
-    steps
-}
-
 #[test]
 fn random_programs_do_on_the_engine_what_they_do_on_the_kernel() {
     if !kernel::is_as_described() {
@@ -151,7 +136,7 @@ fn random_programs_do_on_the_engine_what_they_do_on_the_kernel() {
         for index in 0..count {
             let steps = program::program(Random::of_program(seed, index));
             if difference(&machines, &steps).is_some() {
-                let smallest = shrink(&machines, steps);
+                let smallest = fewest(steps, |steps| difference(&machines, steps).is_some());
                 let difference = difference(&machines, &smallest);
                 panic!("program {index} of seed {seed}: {difference:?}\n{smallest:#?}");
             }

@@ -72,8 +72,8 @@ fn clock(rng: &mut Random) -> i32 {
         12..14 => rng.of(&[4, 5, 6]),
         14 => rng.of(&[10, 12, 13, 15, 30, i32::MAX]),
         // CPU-time clocks of this process, this thread and missing ones, of all three kinds, and clocks of descriptors.
-        15..18 => !0 << 3 | rng.below(8) as i32,
-        _ => !4_194_304 << 3 | rng.below(8) as i32,
+        15..18 => !0 << 3 | rng.below(8),
+        _ => !4_194_304 << 3 | rng.below(8),
     }
 }
 
@@ -134,7 +134,7 @@ fn spec(rng: &mut Random) -> SpecAt {
 
 fn id(rng: &mut Random) -> i32 {
     match rng.below(10) {
-        0..8 => rng.below(12) as i32,
+        0..8 => rng.below(12),
         8 => rng.of(&[i32::MAX, i32::MAX - 1, 1 << 20, 63, 64, 4096]),
         _ => rng.of(&[-1, i32::MIN, 1000]),
     }

@@ -54,9 +54,9 @@ fn which(rng: &mut Random) -> Which {
 
 fn id(rng: &mut Random) -> i32 {
     match rng.below(10) {
-        0..5 => rng.below(8) as i32,
-        5 => rng.below(100) as i32,
-        6 => i32::MAX - rng.below(3) as i32,
+        0..5 => rng.below(8),
+        5 => rng.below(100),
+        6 => i32::MAX - rng.below(3),
         7 => rng.next() as i32,
         8 => 1 << rng.below(31),
         _ => -1,
@@ -77,7 +77,7 @@ fn clock(rng: &mut Random) -> TimerClock {
 fn notify(rng: &mut Random) -> Option<Notify> {
     let signal = match rng.below(20) {
         0 => rng.of(&[0, -1, 65]),
-        _ => 1 + rng.below(64) as i32,
+        _ => 1 + rng.below(64),
     };
     let value = rng.next();
     match rng.below(20) {

@@ -2,17 +2,21 @@
 
 use std::fmt::Debug;
 use std::future::Future;
+use std::ops::DerefMut;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 pub type Boxed<F> = Pin<Box<F>>;
 
-pub fn poll_with<F: Future>(future: &mut Boxed<F>, waker: &Waker) -> Poll<F::Output> {
+pub fn poll_with<F: DerefMut<Target: Future>>(
+    future: &mut Pin<F>,
+    waker: &Waker,
+) -> Poll<<F::Target as Future>::Output> {
     future.as_mut().poll(&mut Context::from_waker(waker))
 }
 
 /// Polls a future with a waker that does nothing.
-pub fn poll<F: Future>(future: &mut Boxed<F>) -> Poll<F::Output> {
+pub fn poll<F: DerefMut<Target: Future>>(future: &mut Pin<F>) -> Poll<<F::Target as Future>::Output> {
     poll_with(future, Waker::noop())
 }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicU32;
 
 use ufutex::{Domain, Task};
 
-use crate::common::domains::domain;
+use super::domains::domain;
 
 pub type Word = &'static AtomicU32;
 

@@ -1,19 +1,11 @@
 //! Keys of words: domains, shared objects, address spaces.
 
-use std::pin::Pin;
 use std::sync::atomic::AtomicU32;
-use std::task::Waker;
 
-use ufutex::{At, Domain, DomainOptions, ObjectId, Queued, Target, WaitOptions, Waiter};
+use ufutex::{At, Domain, DomainOptions, ObjectId};
 
 use crate::common::domains::{on_domains, system};
-
-type Pinned<'d> = Pin<Box<Waiter<'d>>>;
-
-fn queue<'w, 'd, T: Target<Value = u32>>(domain: &'d Domain, waiter: &'w mut Pinned<'d>, target: T) -> Queued<'w, 'd> {
-    let waker = Waker::noop().clone();
-    domain.prepare_with(waiter.as_mut(), target, 0, &WaitOptions::new(), waker).expect("the word is 0")
-}
+use crate::common::waiters::{idle, queue};
 
 fn object(id: u64) -> ObjectId {
     ObjectId::new(id).expect("small enough")
@@ -27,8 +19,8 @@ fn two_domains() -> [Domain; 2] {
 fn object_mapped_at_two_addresses_of_two_domains_is_one() {
     let [a, b] = two_domains();
     let (here, there) = (AtomicU32::new(0), AtomicU32::new(0));
-    let mut waiter = Box::pin(Waiter::new());
-    let queued = queue(&a, &mut waiter, At::object(&here, object(1), 64));
+    let mut waiters = idle(1);
+    let queued = queue(&a, &mut waiters[0], At::object(&here, object(1), 64));
     assert_eq!(b.wake(At::object(&there, object(2), 64), 1), 0, "another object");
     assert_eq!(b.wake(At::object(&there, object(1), 68), 1), 0, "another offset");
     assert_eq!(b.wake(At::object(&there, object(1), 64), 1), 1);
@@ -38,8 +30,8 @@ fn object_mapped_at_two_addresses_of_two_domains_is_one() {
 fn private_word_of_one_domain_is_not_that_of_another() {
     let [a, b] = two_domains();
     let word = AtomicU32::new(0);
-    let mut waiters = [(); 2].map(|()| Box::pin(Waiter::new()));
-    let [private, shared] = &mut waiters;
+    let mut waiters = idle(2);
+    let [private, shared] = &mut waiters[..] else { unreachable!() };
     let private = queue(&a, private, &word);
     let shared = queue(&a, shared, At::address_space(&word));
     assert_eq!(b.wake(&word, usize::MAX), 0);
@@ -56,8 +48,8 @@ fn private_words_in_the_global_table_keep_their_domains() {
     a.set_slots(0).expect("it has no table yet");
     b.set_slots(0).expect("it has no table yet");
     let word = AtomicU32::new(0);
-    let mut waiters = [(); 3].map(|()| Box::pin(Waiter::new()));
-    let [first, second, third] = &mut waiters;
+    let mut waiters = idle(3);
+    let [first, second, third] = &mut waiters[..] else { unreachable!() };
     let at_a = queue(&a, first, &word);
     let at_b = queue(&b, second, &word);
     let shared = queue(&a, third, At::address_space(&word));
@@ -71,10 +63,25 @@ fn private_words_in_the_global_table_keep_their_domains() {
 fn shared_words_need_no_table_of_the_domains_own() {
     let [a, _] = two_domains();
     let word = AtomicU32::new(0);
-    let mut waiter = Box::pin(Waiter::new());
-    let mut queued = queue(&a, &mut waiter, At::object(&word, object(1), 0));
+    let mut waiters = idle(1);
+    let mut queued = queue(&a, &mut waiters[0], At::object(&word, object(1), 0));
     assert_eq!((a.slots(), a.table_bytes()), (0, 0));
     assert!(queued.cancel());
+}
+
+fn object_ids_end_where_keys_could_no_longer_tell_them_apart() {
+    assert!(ObjectId::new((1 << 62) - 1).is_some());
+    assert!(ObjectId::new(1 << 62).is_none());
+    let [a, b] = two_domains();
+    let word = AtomicU32::new(0);
+    for last in [(1 << 61) - 1, (1 << 62) - 1] {
+        let mut waiters = idle(1);
+        let mut queued = queue(&a, &mut waiters[0], At::object(&word, object(last), 0));
+        for id in [0, 1, 1 << 60, 1 << 61, last ^ 1 << 61] {
+            assert_eq!(b.wake(At::object(&word, object(id), 0), usize::MAX), 0);
+        }
+        assert!(queued.cancel());
+    }
 }
 
 on_domains![
@@ -82,20 +89,5 @@ on_domains![
     private_word_of_one_domain_is_not_that_of_another,
     private_words_in_the_global_table_keep_their_domains,
     shared_words_need_no_table_of_the_domains_own,
+    object_ids_end_where_keys_could_no_longer_tell_them_apart,
 ];
-
-#[test]
-fn object_ids_end_where_keys_could_no_longer_tell_them_apart() {
-    assert!(ObjectId::new((1 << 62) - 1).is_some());
-    assert!(ObjectId::new(1 << 62).is_none());
-    let [a, b] = two_domains();
-    let word = AtomicU32::new(0);
-    for last in [(1 << 61) - 1, (1 << 62) - 1] {
-        let mut waiter = Box::pin(Waiter::new());
-        let mut queued = queue(&a, &mut waiter, At::object(&word, object(last), 0));
-        for id in [0, 1, 1 << 60, 1 << 61, last ^ 1 << 61] {
-            assert_eq!(b.wake(At::object(&word, object(id), 0), usize::MAX), 0);
-        }
-        assert!(queued.cancel());
-    }
-}

@@ -1,24 +1,20 @@
-//! A signal that is handled during a wait.
+//! A signal of the host that is handled during a wait.
 
-use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use ufutex::{Error, Timeout, WaitOptions};
 
 use crate::common::asleep::until;
-use crate::common::domains::{domain, on_domains};
+use crate::common::domains::on_domains;
 use crate::common::kernel::{PLAIN, interrupt, set_handlers};
+use crate::common::places::{lasting_domain, words};
 use crate::common::sleeping::Sleeping;
-use crate::futex::{PLAINLY, Sharing, word};
-use crate::kernel::kernel;
 
 fn signal_does_not_end_a_wait() {
     set_handlers();
-    let domain = Arc::new(domain());
-    let word = word(0);
-    let its_domain = domain.clone();
-    let waiting = Sleeping::start(move || its_domain.wait(word, 0));
+    let (domain, [word]) = (lasting_domain(), words());
+    let waiting = Sleeping::start(move || domain.wait(word, 0));
     for _ in 0..5 {
         until("the waiter sleeps", || waiting.is_asleep());
         interrupt(waiting.tid(), PLAIN);
@@ -31,14 +27,12 @@ fn signal_does_not_end_a_wait() {
 fn signal_does_not_move_the_end_of_a_timeout() {
     const LENGTH: Duration = Duration::from_millis(20);
     set_handlers();
-    let domain = Arc::new(domain());
-    let word = word(0);
-    let its_domain = domain.clone();
+    let (domain, [word]) = (lasting_domain(), words());
     let (done, last_signal) = channel::<()>();
     let begin = Instant::now();
     let options = WaitOptions::new().timeout(Timeout::After(LENGTH));
     let waiting = Sleeping::start(move || {
-        let result = its_domain.wait_with(word, 0, &options);
+        let result = domain.wait_with(word, 0, &options);
         let end = Instant::now();
         // Keeps the thread alive until the last signal has been sent. `recv` fails when `done` is dropped.
         _ = last_signal.recv();
@@ -55,15 +49,3 @@ fn signal_does_not_move_the_end_of_a_timeout() {
 }
 
 on_domains![signal_does_not_end_a_wait, signal_does_not_move_the_end_of_a_timeout];
-
-#[test]
-fn signal_ends_a_wait_in_the_kernel_with_eintr() {
-    set_handlers();
-    for sharing in [Sharing::Private, Sharing::Shared] {
-        let word = word(0);
-        let waiting = Sleeping::start(move || kernel(sharing).wait(word, 0, PLAINLY));
-        waiting.until_asleep(|number, args| number == libc::SYS_futex && args[0] == word.as_ptr().addr() as u64);
-        interrupt(waiting.tid(), PLAIN);
-        assert_eq!(waiting.outcome(), Err(libc::EINTR));
-    }
-}
