@@ -290,7 +290,7 @@ impl Walker {
             };
             if !depends.on_more && !is_so_with(0) {
                 match saved_bp {
-                    Some(saved) if is_so_with(before.bp()) => depends.words.push(saved),
+                    Some(saved) if saved.1 == before.bp() && is_so_with(before.bp()) => depends.words.push(saved),
                     _ => depends.on_more = true,
                 }
             }
