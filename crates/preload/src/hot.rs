@@ -80,7 +80,8 @@ impl Hot {
         self.set(address).count(address);
     }
 
-    /// Notes that a thread begins to sleep for the word, which a call has named before.
+    /// Notes that a thread begins to sleep for the word, which a call has named before. A thread that is cancelled meanwhile stays
+    /// counted.
     pub fn sleeps(&self, address: u64) {
         let set = self.set(address);
         let Some(way) = set.way(address) else { return };
@@ -183,9 +184,11 @@ impl Set {
         if self.words[way].compare_exchange(before, address, Relaxed, Relaxed).is_ok() {
             self.doubtful[way].store(fewest, Relaxed);
             // The times so far are of the word that had the counter before.
-            let before = [&self.waits, &self.waited_ns, &self.longest_ns, &self.sleeping, &self.sleeping_most];
-            before.iter().for_each(|of| of[way].store(0, Relaxed));
-            self.lengths[way].iter().for_each(|count| count.store(0, Relaxed));
+            let times = [&self.waits, &self.waited_ns, &self.longest_ns, &self.sleeping, &self.sleeping_most];
+            times.iter().for_each(|of| of[way].store(0, Relaxed));
+            if before != 0 {
+                self.lengths[way].iter().for_each(|count| count.store(0, Relaxed));
+            }
         }
         way
     }
@@ -193,12 +196,12 @@ impl Set {
     /// What 99 of 100 waits did not exceed.
     fn p99(&self, way: usize) -> u64 {
         let counts = || self.lengths[way].iter().map(|count| u64::from(count.load(Relaxed)));
-        let shorter = counts().sum::<u64>() * 99 / 100;
+        let least = (counts().sum::<u64>() * 99).div_ceil(100);
         let up_to = counts().scan(0, |sum, count| {
             *sum += count;
             Some(*sum)
         });
-        up_to.take(LENGTHS - 1).position(|sum| sum > shorter).map_or(u64::MAX, longest)
+        up_to.take(LENGTHS - 1).position(|sum| sum >= least).map_or(u64::MAX, longest)
     }
 
     fn words(&self) -> impl Iterator<Item = Word> {

@@ -86,9 +86,9 @@ stack, for how long, and the thread that ended it. Names are looked up at the en
 pub const MORE: &str = "\
 What is seen: waits for futexes of one process (FUTEX_PRIVATE_FLAG) that sleep: mutexes, condition variables, rwlocks,
 semaphores, barriers, and what languages park their threads with. A lock that is taken at once makes no call and is not
-seen. Left to the kernel, and not seen: pthread_join, futexes shared between processes, locks with priority inheritance.
-After a program has installed a seccomp filter of its own, nothing more is recorded. A wait for several words
-(futex_waitv) counts for the first.
+seen. Left to the kernel, and not seen: pthread_join, futexes shared between processes, locks with priority inheritance,
+robust mutexes. After a program has installed a seccomp filter of its own, nothing more is recorded. A wait for
+several words (futex_waitv) counts for the first.
 
 Names: a variable's symbol; for other memory, such as the heap, the function in which threads wait for most of the
 time. Both have file and line if there is debug information: in the file, or in /usr/lib/debug by build ID. Functions

@@ -173,14 +173,44 @@ fn culprit_in_java_has_its_method_and_its_holder() {
 /// Interpreters, the newest first: from 3.12 on they name Python's functions to perf(1), if they were built so.
 const PYTHONS: [&str; 4] = ["python3.14", "python3.13", "python3.12", "python3"];
 
-#[test]
-fn culprit_in_python_has_its_function_and_its_holder() {
-    // One that a version manager has put in PATH may not run.
+/// The first that runs: one that a version manager has put in PATH may not.
+fn python() -> Option<&'static str> {
     let runs = |python: &&str| {
-        let tried = Command::new(python).args(["-c", "import threading"]).stdin(Stdio::null()).output();
+        let tried = Command::new(python).args(["-c", "import threading, ctypes"]).stdin(Stdio::null()).output();
         tried.is_ok_and(|output| output.status.success())
     };
-    let Some(python) = PYTHONS.into_iter().find(runs) else { return skip("no python3 here") };
+    let found = PYTHONS.into_iter().find(runs);
+    if found.is_none() {
+        skip("no python3 here");
+    }
+    found
+}
+
+/// libffi has a function whose frame is found by rules that the unwinder evaluates anew each time.
+#[test]
+fn all_waits_from_one_place_have_one_stack_through_libffi_too() {
+    const WAITS: &str = "
+import ctypes
+libc = ctypes.CDLL(None)
+word, soon = ctypes.c_uint(0), (ctypes.c_long * 2)(0, 2_000_000)
+for i in range(40): libc.syscall(202, ctypes.byref(word), 128, 0, ctypes.byref(soon), None, 0)
+";
+    let Some(python) = python() else { return };
+    let output = temporary("libffi.json");
+    let mut locks = Command::new(UFUTEX);
+    locks.args(["locks", "--json", "-o"]).arg(&output).args(["--", python, "-c", WAITS]);
+    ran(&mut locks).expect("this package's own command");
+    let lines = std::fs::read_to_string(&output).expect("the output");
+    let words = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("an object"));
+    let word = words.max_by_key(|word| number(word, "waits") as u64).expect("a word");
+    let sites = word["sites"].as_array().expect("sites");
+    assert!(number(&word, "waits") >= 40.0 && sites.len() == 1, "{word}");
+    assert!(stack(&sites[0]).contains("ffi_call") && stack(&sites[0]).contains("main"), "{word}");
+}
+
+#[test]
+fn culprit_in_python_has_its_function_and_its_holder() {
+    let Some(python) = python() else { return };
     let names = "import sys; print(sys.executable, hasattr(sys, 'is_stack_trampoline_active') and sys.is_stack_trampoline_active())";
     let named = ran(Command::new(python).args(["-X", "perf", "-c", names])).expect("it runs");
     let (path, names) = named.trim().rsplit_once(' ').expect("two words");

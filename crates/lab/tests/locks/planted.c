@@ -81,13 +81,19 @@ static void *writer(void *name) {
 static unsigned unwoken;
 
 static __attribute__((noinline)) void wait_in_vain(void) {
-    struct timespec soon = {0, 10000000};
+    struct timespec soon = {0, 50000000};
     syscall(SYS_futex, &unwoken, FUTEX_WAIT_PRIVATE, 0, &soon, NULL, 0);
 }
 
 // Functions with frames of one size: both wait with one stack pointer.
-static __attribute__((noinline, no_icf)) void by_left(void) { wait_in_vain(); }
-static __attribute__((noinline, no_icf)) void by_right(void) { wait_in_vain(); }
+static __attribute__((noinline)) void by_left(void) {
+    __asm__ volatile("# left");
+    wait_in_vain();
+}
+static __attribute__((noinline)) void by_right(void) {
+    __asm__ volatile("# right");
+    wait_in_vain();
+}
 
 static void *alternates(void *unused) {
     for (int i = 0; i < 20; i++) {

@@ -16,6 +16,8 @@ pub struct Files {
     directory: PathBuf,
     open: Vec<Open>,
     begun: usize,
+    /// Most words that the last call of [`drain`](Self::drain) found in a ring.
+    pub fullest: u64,
     record: Vec<u64>,
 }
 
@@ -59,6 +61,7 @@ impl Files {
             outer,
             open: Vec::new(),
             begun: 0,
+            fullest: 0,
             record: Vec::new(),
         };
         // SAFETY: takes and changes nothing.
@@ -86,15 +89,17 @@ impl Files {
         self.open.iter().filter(|open| open.gone_ns.is_none()).map(|open| open.pid)
     }
 
-    /// Takes the records that are there when the call begins. Returns how many. Later ones are left for the next call.
+    /// Takes the records that are there when the call begins. Returns whether there were any. Later ones are left for the next call.
     /// The account keeps at most `most` call sites.
-    pub fn drain(&mut self, account: &mut Account, most: usize) -> u64 {
+    pub fn drain(&mut self, account: &mut Account, most: usize) -> bool {
         self.open_new();
         let mut taken = 0u64;
+        self.fullest = 0;
         for open in &mut self.open {
             // SAFETY: a mapping of a `Ring`'s length, whose bytes are all valid and shared as atomics.
             let ring: &Ring = unsafe { &*open.map.as_ptr().cast::<Ring>() };
             let head = ring.head();
+            self.fullest = self.fullest.max(head.wrapping_sub(ring.tail()));
             // The program may have stored any head.
             let last = taken + ufutex_program::ring::WORDS;
             while taken < last && !open.is_broken && ring.tail().wrapping_sub(head).cast_signed() < 0 {
@@ -116,7 +121,7 @@ impl Files {
             account.note_dropped(open.number, ring.dropped());
         }
         account.trim(most);
-        taken
+        taken != 0
     }
 
     /// Ends the waits of processes that were found to have gone by the call before. Their records have been taken meanwhile.

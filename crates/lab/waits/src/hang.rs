@@ -38,14 +38,17 @@ pub fn waiting(account: &Account, names: &mut Names, now_ns: u64) -> Vec<Waiting
             let Some(wait) = &one.waits else { continue };
             let frames = names.stack(*number, process, account.stack(wait.stack));
             let kind = kind::of(&frames, wait.operation);
+            let waited_ns = now_ns.saturating_sub(wait.since_ns);
             let holder = if kind.is_lock == Some(true) { holder(process, wait) } else { None };
+            // A thread that has just got the lock does not wait for itself.
+            let holder = holder.filter(|holder| holder != tid || waited_ns >= SETTLED_NS);
             all.push(Waiting {
                 pid: process.pid,
                 tid: *tid,
                 thread: thread(process, *tid),
                 word: wait.word,
                 waits_for: report::name(names, process, wait.word, kind, &frames),
-                waited_ns: now_ns.saturating_sub(wait.since_ns),
+                waited_ns,
                 holder,
                 held_by: holder.map(|holder| thread(process, holder)),
                 stack: frames.iter().map(ToString::to_string).collect(),
@@ -70,7 +73,7 @@ fn holder(process: &Process, wait: &Wait) -> Option<u32> {
     process.owner(wait, &around)
 }
 
-/// Only waits of this age count in a deadlock. The owner is read from memory now, the record of a wait's end up to 10 ms later, so a
+/// Only waits of this age count in a deadlock. The owner is read from memory now, the record of a wait's end up to 50 ms later, so a
 /// younger wait may be over.
 const SETTLED_NS: u64 = 100_000_000;
 
@@ -119,11 +122,13 @@ fn write(to: &mut String, waiting: &[Waiting]) -> std::fmt::Result {
         one.stack.iter().try_for_each(|frame| writeln!(to, "      {frame}"))
     };
     for cycle in deadlocks(waiting) {
-        writeln!(
-            to,
-            "\n Deadlock of {} threads, each of which holds the lock that the one before it waits for:\n",
-            cycle.len()
-        )?;
+        match cycle.len() {
+            1 => writeln!(to, "\n Deadlock of 1 thread, which waits for a lock that it holds:\n"),
+            threads => writeln!(
+                to,
+                "\n Deadlock of {threads} threads, each of which holds the lock that the one before it waits for:\n"
+            ),
+        }?;
         cycle.iter().try_for_each(|one| each(to, one))?;
     }
     match waiting.len() {

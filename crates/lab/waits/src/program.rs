@@ -24,8 +24,8 @@ const EXIT_HUNG: u8 = 124;
 /// Intervals at which records are read. The reader takes a CPU from the program's threads each time, so it comes seldom while the ring
 /// is far from full.
 const NAPS: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(50)];
-/// So many records at a time are many: half of what a ring holds.
-const MANY: u64 = ufutex_program::ring::WORDS / 7 / 2;
+/// So many words in one ring are many.
+const MANY: u64 = ufutex_program::ring::WORDS / 2;
 /// Interval at which ends of processes and CPU time are checked.
 const SELDOM: Duration = Duration::from_millis(100);
 
@@ -100,10 +100,10 @@ impl Watched<'_> {
     ) -> Result<(ExitStatus, bool)> {
         let (mut still, mut last, mut spent) = (Duration::ZERO, Instant::now(), 0);
         let (mut is_hung, mut was_interrupted) = (false, false);
-        let (mut end_by, mut nap) = (None, NAPS[0]);
+        let (mut end_by, mut nap, mut begun) = (None, NAPS[0], 0);
         let ended = ProgramEnd::of(program);
         loop {
-            let taken = self.records.drain();
+            let any = self.records.drain();
             if let Some(status) = program.try_wait()? {
                 // The terminal has sent Ctrl-C to the program too.
                 if interrupt::requested() && !was_interrupted {
@@ -119,16 +119,19 @@ impl Watched<'_> {
                 // Unlike Ctrl-C, which the terminal sends to the program too.
                 send(program, libc::SIGTERM);
             }
-            if taken != 0 {
+            if any {
                 still = Duration::ZERO;
             }
-            let passed = last.elapsed();
-            if taken > MANY {
+            let files = &self.records.files;
+            // Where one process has begun more may come, and end soon.
+            if files.fullest > MANY || files.begun() != begun {
                 nap = NAPS[0];
-            } else if taken < MANY / 8 {
+            } else if files.fullest < MANY / 8 {
                 nap = NAPS[1];
             }
+            begun = files.begun();
             ended.wait(nap);
+            let passed = last.elapsed();
             if passed < SELDOM {
                 continue;
             }
@@ -142,11 +145,8 @@ impl Watched<'_> {
             let Some(length) = self.locks.hang.filter(|_| !is_hung) else { continue };
             let now = self.cpu_time();
             // Time in which the program's processes or this command were stopped does not count.
-            still = if taken != 0 || now != spent || self.is_stopped() {
-                Duration::ZERO
-            } else {
-                still + passed.min(2 * SELDOM)
-            };
+            still =
+                if any || now != spent || self.is_stopped() { Duration::ZERO } else { still + passed.min(2 * SELDOM) };
             spent = now;
             if self.is_hung(still, length) {
                 is_hung = true;

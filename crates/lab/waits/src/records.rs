@@ -39,11 +39,11 @@ impl Records {
         OsString::from_vec([b"profile=", self.files.directory().as_os_str().as_encoded_bytes()].concat())
     }
 
-    /// Takes the records that are there. Returns how many. To be called many times a second.
-    pub fn drain(&mut self) -> u64 {
-        let taken = self.files.drain(&mut self.account, self.limit);
+    /// Takes the records that are there. Returns whether there were any. To be called many times a second.
+    pub fn drain(&mut self) -> bool {
+        let any = self.files.drain(&mut self.account, self.limit);
         self.take_past();
-        taken
+        any
     }
 
     fn take_past(&mut self) {

@@ -25,7 +25,7 @@ const SHARDS: usize = 8;
 const STACK: u64 = 256 << 10;
 /// A cache has one entry for each address modulo this number.
 const RULES: u64 = 509;
-/// A walker remembers stacks in sets by the stack pointer, for so many nanoseconds: by then another file may be where one was unmapped.
+/// A walker remembers stacks in sets by the stack pointer, for so many nanoseconds: meanwhile another file may be mapped where one was.
 const SETS: usize = 32;
 const WAYS: usize = 4;
 const RECENT_FOR: u64 = 1_000_000_000;
@@ -56,6 +56,8 @@ struct Walker {
     known: Known,
     /// Unwinding rules. One cache has too few for a program's stacks.
     caches: [CacheX86_64<MayAllocateDuringUnwind>; 8],
+    /// For tries with other registers: if one fails, the unwinder may keep a wrong rule.
+    trial: CacheX86_64<MayAllocateDuringUnwind>,
     frames: Vec<u64>,
     page: Page,
     /// What the last walk depends on.
@@ -223,6 +225,7 @@ impl Walker {
             top,
             known: Known::new(),
             caches: core::array::from_fn(|_| CacheX86_64::new()),
+            trial: CacheX86_64::new(),
             frames: Vec::with_capacity(MOST_FRAMES),
             page: Page { at: 0, words: [0; WORDS] },
             depends: Depends::default(),
@@ -244,7 +247,7 @@ impl Walker {
 
     /// Returns `false` if it met an address in no known mapping, at which it ends.
     fn try_walk(&mut self, Registers { ip, sp, bp }: Registers) -> bool {
-        let Self { known, caches, frames, page, depends, .. } = self;
+        let Self { known, caches, trial, frames, page, depends, .. } = self;
         frames.clear();
         depends.words.clear();
         let readable = known.memory_at(sp);
@@ -258,7 +261,7 @@ impl Walker {
         let mut registers = UnwindRegsX86_64::new(ip, sp, bp);
         let mut address = FrameAddress::from_instruction_pointer(ip);
         // Where `rbp` was saved, and what the step to the next frame has read.
-        let (mut saved_bp, mut read) = (None, Vec::new());
+        let (mut saved_bp, mut read): (Option<(u64, u64)>, _) = (None, Vec::new());
         for _ in 0..MOST_FRAMES {
             let at = address.address();
             match modules::find(&known.modules, at) {
@@ -268,27 +271,32 @@ impl Walker {
                 Some(_) => frames.push(at),
             }
             let cache = &mut caches[(at / RULES) as usize % caches.len()];
-            let mut unwind = |registers: &mut UnwindRegsX86_64, load: &mut dyn FnMut(u64) -> Result<u64, ()>| {
-                let next = match at {
-                    at if at == signals::restore as *const () as u64 => interrupted(registers, load),
-                    at if at == call::taken_from_stub as *const () as u64 => unwind_stub(registers, load),
-                    _ => known.unwinder.unwind_frame(address, registers, cache, &mut |at| load(at)).ok().flatten(),
+            let unwind =
+                |registers: &mut UnwindRegsX86_64, cache: &mut _, load: &mut dyn FnMut(u64) -> Result<u64, ()>| {
+                    let next = match at {
+                        at if at == signals::restore as *const () as u64 => interrupted(registers, load),
+                        at if at == call::taken_from_stub as *const () as u64 => unwind_stub(registers, load),
+                        _ => known.unwinder.unwind_frame(address, registers, cache, &mut |at| load(at)).ok().flatten(),
+                    };
+                    next.and_then(FrameAddress::from_return_address)
                 };
-                next.and_then(FrameAddress::from_return_address)
-            };
             let before = registers;
             read.clear();
-            let next = unwind(&mut registers, &mut |at| {
+            let next = unwind(&mut registers, cache, &mut |at| {
                 let value = load(at)?;
                 read.push((at, value));
                 Ok(value)
             });
-            // With other values in all registers but the stack pointer, and in all but that and `rbp`: is the next frame the same?
+            // With 0 in all registers but the stack pointer, and in all but that and `rbp`: is the next frame the same?
             let mut is_so_with = |bp: u64| {
                 let mut others = UnwindRegsX86_64::new(before.ip(), before.sp(), bp);
-                unwind(&mut others, &mut load) == next && others.sp() == registers.sp()
+                let is_kept = |registers: &UnwindRegsX86_64, bp: u64| registers.bp() == bp;
+                unwind(&mut others, trial, &mut load) == next
+                    && others.sp() == registers.sp()
+                    && (others.bp() == registers.bp() || is_kept(&others, bp) && is_kept(&registers, before.bp()))
             };
-            if !depends.on_more && !is_so_with(0) {
+            // A walk that ends may go on with another `rbp`, though it ends with 0 too.
+            if !depends.on_more && (next.is_none() || !is_so_with(0)) {
                 match saved_bp {
                     Some(saved) if saved.1 == before.bp() && is_so_with(before.bp()) => depends.words.push(saved),
                     _ => depends.on_more = true,
