@@ -213,7 +213,7 @@ impl Caller<'_> {
                 call!(ufutex_timers_receive(timers, UFUTEX_AFTER, self.random.of(&[0, 20_000]), &mut expired))
             }
             12 => {
-                let [first, second] = [(); 2].map(|()| self.random.below(1 << 32) as u64);
+                let [first, second] = [(); 2].map(|()| self.random.below(1u64 << 32));
                 let notice = ufutex_notice { id: some_id, ticket: [first, second], ..Default::default() };
                 call!(ufutex_timers_take(timers, &notice, &mut expired))
             }

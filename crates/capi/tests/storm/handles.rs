@@ -133,7 +133,7 @@ impl History {
             // bit that marks a slot that is being freed, which no handle has.
             6 => own ^ 1 << (INDEX_BITS + 31),
             7 => own ^ random.of(&[1 << (INDEX_BITS - 1), 1 << 63]),
-            _ => (random.below(1 << 32) as u64) << 32 | random.below(1 << 32) as u64,
+            _ => random.below(1u64 << 32) << 32 | random.below(1u64 << 32),
         };
         (handle, if handle == 0 { -libc::EINVAL } else { -libc::EBADF })
     }
