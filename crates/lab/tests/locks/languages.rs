@@ -141,6 +141,13 @@ fn culprit_in_c_code_of_go_has_its_name_its_line_and_its_holder() {
         assert_eq!((name(first), &first["defined_at"]), (long, &defined_at("culprit.go", "static pthread_mutex_t")));
         is_held_by_clerk(first, "mutex", &format!("take_{long} at culprit.go:"));
     });
+    // The library's handler runs on Go's alternate stack, and interrupts threads on others.
+    let output = temporary("go.folded");
+    let mut locks = Command::new(UFUTEX);
+    ran(locks.args(["locks", "--folded", "-o"]).arg(&output).arg("--").args(program).arg("orders")).expect("ours");
+    let folded = std::fs::read_to_string(&output).expect("the output");
+    let is_of_go = |line: &str| line.contains("runtime.mstart") && line.contains("runtime.futex");
+    assert!(folded.lines().any(is_of_go), "{folded}");
 }
 
 #[test]

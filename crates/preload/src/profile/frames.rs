@@ -1,7 +1,7 @@
 //! The calling thread's stack, as return addresses.
 
 use core::arch::asm;
-use core::cell::UnsafeCell;
+use core::cell::{Cell, UnsafeCell};
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::{mem, ptr};
 use std::boxed::Box;
@@ -250,12 +250,13 @@ impl Walker {
         let Self { known, caches, trial, frames, page, depends, .. } = self;
         frames.clear();
         depends.words.clear();
-        let readable = known.memory_at(sp);
-        depends.on_more = readable.is_none();
-        let mut load = |at: u64| match readable {
+        // Where the stack that is walked is known to end.
+        let stack = Cell::new((sp, known.memory_at(sp)));
+        depends.on_more = false;
+        let mut load = |at: u64| match stack.get() {
             // The thread's own stack stays where it is.
-            Some(end) if (sp..end).contains(&at) => Native.load(at, Width::U64).map_err(drop),
-            None if (sp..sp + MOST_STACK).contains(&at) => page.load(at).ok_or(()),
+            (sp, Some(end)) if (sp..end).contains(&at) => Native.load(at, Width::U64).map_err(drop),
+            (sp, None) if (sp..sp.saturating_add(MOST_STACK)).contains(&at) => page.load(at).ok_or(()),
             _ => Err(()),
         };
         let mut registers = UnwindRegsX86_64::new(ip, sp, bp);
@@ -302,10 +303,15 @@ impl Walker {
                     _ => depends.on_more = true,
                 }
             }
+            depends.on_more |= stack.get().1.is_none();
             let Some(next) = next else {
                 depends.words.extend(read);
                 break;
             };
+            if at == signals::restore as *const () as u64 {
+                // The handler may have a stack of its own, the alternate one.
+                stack.set((registers.sp(), known.memory_at(registers.sp())));
+            }
             for (at, value) in read.drain(..) {
                 // A saved `rbp` may be anything, and counts only if it is used.
                 if value == registers.bp() && value != registers.sp() && value != next.address() {
