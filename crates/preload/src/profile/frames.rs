@@ -71,6 +71,8 @@ struct Walker {
 #[derive(Default)]
 struct Depends {
     words: Vec<(u64, u64)>,
+    /// Where `rbp` was saved last, and its value.
+    saved_bp: Option<(u64, u64)>,
     /// It depends on something else, such as `rbp` at the beginning, or on too many words.
     on_more: bool,
 }
@@ -249,10 +251,10 @@ impl Walker {
     fn try_walk(&mut self, Registers { ip, sp, bp }: Registers) -> bool {
         let Self { known, caches, trial, frames, page, depends, .. } = self;
         frames.clear();
+        (depends.saved_bp, depends.on_more) = (None, false);
         depends.words.clear();
         // Where the stack that is walked is known to end.
         let stack = Cell::new((sp, known.memory_at(sp)));
-        depends.on_more = false;
         let mut load = |at: u64| match stack.get() {
             // The thread's own stack stays where it is.
             (sp, Some(end)) if (sp..end).contains(&at) => Native.load(at, Width::U64).map_err(drop),
@@ -261,8 +263,8 @@ impl Walker {
         };
         let mut registers = UnwindRegsX86_64::new(ip, sp, bp);
         let mut address = FrameAddress::from_instruction_pointer(ip);
-        // Where `rbp` was saved, and what the step to the next frame has read.
-        let (mut saved_bp, mut read): (Option<(u64, u64)>, _) = (None, Vec::new());
+        // What the step to the next frame has read.
+        let mut read = Vec::new();
         for _ in 0..MOST_FRAMES {
             let at = address.address();
             match modules::find(&known.modules, at) {
@@ -272,64 +274,85 @@ impl Walker {
                 Some(_) => frames.push(at),
             }
             let cache = &mut caches[(at / RULES) as usize % caches.len()];
-            let unwind =
-                |registers: &mut UnwindRegsX86_64, cache: &mut _, load: &mut dyn FnMut(u64) -> Result<u64, ()>| {
-                    let next = match at {
-                        at if at == signals::restore as *const () as u64 => interrupted(registers, load),
-                        at if at == call::taken_from_stub as *const () as u64 => unwind_stub(registers, load),
-                        _ => known.unwinder.unwind_frame(address, registers, cache, &mut |at| load(at)).ok().flatten(),
-                    };
-                    next.and_then(FrameAddress::from_return_address)
-                };
             let before = registers;
             read.clear();
-            let next = unwind(&mut registers, cache, &mut |at| {
+            let next = step(known, address, &mut registers, cache, &mut |at| {
                 let value = load(at)?;
                 read.push((at, value));
                 Ok(value)
             });
-            // With 0 in all registers but the stack pointer, and in all but that and `rbp`: is the next frame the same?
-            let mut is_so_with = |bp: u64| {
-                let mut others = UnwindRegsX86_64::new(before.ip(), before.sp(), bp);
-                let is_kept = |registers: &UnwindRegsX86_64, bp: u64| registers.bp() == bp;
-                unwind(&mut others, trial, &mut load) == next
-                    && others.sp() == registers.sp()
-                    && (others.bp() == registers.bp() || is_kept(&others, bp) && is_kept(&registers, before.bp()))
-            };
-            // A walk that ends may go on with another `rbp`, though it ends with 0 too.
-            if !depends.on_more && (next.is_none() || !is_so_with(0)) {
-                match saved_bp {
-                    Some(saved) if saved.1 == before.bp() && is_so_with(before.bp()) => depends.words.push(saved),
-                    _ => depends.on_more = true,
-                }
-            }
+            let again = |registers: &mut _| step(known, address, registers, trial, &mut load);
+            depends.note(&before, &registers, next, &read, again);
             depends.on_more |= stack.get().1.is_none();
-            let Some(next) = next else {
-                depends.words.extend(read);
-                break;
-            };
+            let Some(next) = next else { break };
             if at == signals::restore as *const () as u64 {
                 // The handler may have a stack of its own, the alternate one.
                 stack.set((registers.sp(), known.memory_at(registers.sp())));
             }
-            for (at, value) in read.drain(..) {
-                // A saved `rbp` may be anything, and counts only if it is used.
-                if value == registers.bp() && value != registers.sp() && value != next.address() {
-                    saved_bp = Some((at, value));
-                } else {
-                    depends.words.push((at, value));
-                }
-            }
-            depends.on_more |= depends.words.len() > MOST_WORDS;
             address = next;
         }
         true
     }
 }
 
+impl Depends {
+    /// Notes a step from the registers `before` to the frame `next` with the registers `after`, which has read these words. `again` does
+    /// the step from other registers.
+    fn note(
+        &mut self,
+        before: &UnwindRegsX86_64,
+        after: &UnwindRegsX86_64,
+        next: Option<FrameAddress>,
+        read: &[(u64, u64)],
+        mut again: impl FnMut(&mut UnwindRegsX86_64) -> Option<FrameAddress>,
+    ) {
+        // With 0 in all registers but the stack pointer, and in all but that and `rbp`: is the next frame the same?
+        let mut is_so_with = |bp: u64| {
+            let mut others = UnwindRegsX86_64::new(before.ip(), before.sp(), bp);
+            let is_kept = |registers: &UnwindRegsX86_64, bp: u64| registers.bp() == bp;
+            again(&mut others) == next
+                && others.sp() == after.sp()
+                && (others.bp() == after.bp() || is_kept(&others, bp) && is_kept(after, before.bp()))
+        };
+        // A walk that ends may go on with another `rbp`, though it ends with 0 too.
+        if !self.on_more && (next.is_none() || !is_so_with(0)) {
+            match self.saved_bp {
+                Some(saved) if saved.1 == before.bp() && is_so_with(before.bp()) => self.words.push(saved),
+                _ => self.on_more = true,
+            }
+        }
+        let goes_on_at = |value: u64| next.is_some_and(|next| next.address() == value) || after.sp() == value;
+        for &(at, value) in read {
+            // A saved `rbp` may be anything, and counts only if it is used.
+            if value == after.bp() && next.is_some() && !goes_on_at(value) {
+                self.saved_bp = Some((at, value));
+            } else {
+                self.words.push((at, value));
+            }
+        }
+        self.on_more |= self.words.len() > MOST_WORDS;
+    }
+}
+
+/// Changes the registers to those of the next frame, and returns where it goes on. `None` at the end of the stack.
+fn step(
+    known: &Known,
+    address: FrameAddress,
+    registers: &mut UnwindRegsX86_64,
+    cache: &mut CacheX86_64<MayAllocateDuringUnwind>,
+    load: &mut impl FnMut(u64) -> Result<u64, ()>,
+) -> Option<FrameAddress> {
+    let next = match address.address() {
+        at if at == signals::restore as *const () as u64 => interrupted(registers, load),
+        at if at == call::taken_from_stub as *const () as u64 => unwind_stub(registers, load),
+        _ => known.unwinder.unwind_frame(address, registers, cache, load).ok().flatten(),
+    };
+    next.and_then(FrameAddress::from_return_address)
+}
+
 /// Goes on at the instruction that one of this library's handlers has interrupted, with the registers in the handler's context,
 /// at which the stack pointer points.
-fn interrupted(registers: &mut UnwindRegsX86_64, load: &mut dyn FnMut(u64) -> Result<u64, ()>) -> Option<u64> {
+fn interrupted(registers: &mut UnwindRegsX86_64, load: &mut impl FnMut(u64) -> Result<u64, ()>) -> Option<u64> {
     let context = registers.sp();
     let mut register = |register| load(context.wrapping_add(signals::in_context(register) as u64)).ok();
     let (ip, sp, bp) = (register(libc::REG_RIP)?, register(libc::REG_RSP)?, register(libc::REG_RBP)?);
@@ -339,7 +362,7 @@ fn interrupted(registers: &mut UnwindRegsX86_64, load: &mut dyn FnMut(u64) -> Re
 
 /// Unwinds from [`call::from_stub`] to the program's code after the replaced instruction. By its tables the unwinder would take some
 /// ten times as long: it caches no rule for a frame whose return address is not directly below the caller's stack.
-fn unwind_stub(registers: &mut UnwindRegsX86_64, load: &mut dyn FnMut(u64) -> Result<u64, ()>) -> Option<u64> {
+fn unwind_stub(registers: &mut UnwindRegsX86_64, load: &mut impl FnMut(u64) -> Result<u64, ()>) -> Option<u64> {
     let frame = registers.bp();
     let (bp, ip) = (load(frame).ok()?, load(frame.wrapping_add(8)).ok()?);
     *registers = UnwindRegsX86_64::new(ip, frame.wrapping_add(16 + call::RED_ZONE as u64), bp);
