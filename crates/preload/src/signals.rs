@@ -204,9 +204,20 @@ pub fn is_stepped() -> bool {
     INSTALLED[libc::SIGTRAP as usize].load(Ordering::Relaxed) & HANDLER > IGN && gate::has_trap_flag()
 }
 
+/// The function by which the program's handlers return: libc's. 0 if it is not known.
+static LIBCS_RESTORER: AtomicU64 = AtomicU64::new(0);
+
+/// Whether a handler returns to this address, where the stack pointer then points at its context.
+pub fn is_restorer(at: u64) -> bool {
+    at == restore as *const () as u64 || at == LIBCS_RESTORER.load(Ordering::Relaxed)
+}
+
 /// The kernel's action for a handler of the program.
 fn as_kernel(new: &Action) -> Action {
     let has_restorer = new.flags & SA_RESTORER != 0;
+    if has_restorer {
+        LIBCS_RESTORER.store(new.restorer, Ordering::Relaxed);
+    }
     Action {
         handler: deliver as *const () as u64,
         flags: (new.flags | SA_SIGINFO | SA_RESTORER) & !SA_RESETHAND,

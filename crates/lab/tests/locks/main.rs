@@ -110,6 +110,18 @@ fn stacks_that_differ_only_in_a_caller_are_told_apart() {
 }
 
 #[test]
+fn stack_of_a_handler_goes_on_in_what_it_has_interrupted() {
+    let words = words(&PLANTED, "handlers");
+    let word = words.iter().find(|word| word["name"] == "unwoken").unwrap_or_else(|| panic!("{words:?}"));
+    let sites = word["sites"].as_array().expect("sites");
+    let whole = sites.iter().filter(|site| {
+        let stack = stack(site);
+        ["on_signal at", "is_interrupted at", "waits_in_handlers at"].iter().all(|frame| stack.contains(frame))
+    });
+    assert_eq!(whole.map(|site| number(site, "waits")).sum::<f64>(), 20.0, "{word}");
+}
+
+#[test]
 fn writer_is_named_as_the_holder_of_a_rwlock() {
     let words = words(&PLANTED, "rwlock");
     let table = words.iter().find(|word| word["name"].as_str().is_some_and(|name| name.starts_with("table_lock")));

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <linux/futex.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,6 +100,25 @@ static void *alternates(void *unused) {
     for (int i = 0; i < 20; i++) {
         by_left();
         by_right();
+    }
+    return unused;
+}
+
+static void on_signal(int signal) {
+    (void)signal;
+    wait_in_vain();
+}
+
+static __attribute__((noinline)) void is_interrupted(void) { raise(SIGUSR2); }
+
+// Waits in a handler: on the thread's stack, then on the alternate one.
+static void *waits_in_handlers(void *unused) {
+    stack_t alternate = {.ss_sp = malloc(65536), .ss_size = 65536};
+    sigaltstack(&alternate, NULL);
+    for (int flags = 0; flags <= SA_ONSTACK; flags += SA_ONSTACK) {
+        struct sigaction action = {.sa_handler = on_signal, .sa_flags = flags};
+        sigaction(SIGUSR2, &action, NULL);
+        for (int i = 0; i < 10; i++) is_interrupted();
     }
     return unused;
 }
@@ -211,6 +231,8 @@ int main(int argc, char **argv) {
         order();
     } else if (!strcmp(shape, "callers")) {
         run(2, alternates, (void *[]){NULL, NULL});
+    } else if (!strcmp(shape, "handlers")) {
+        run(1, waits_in_handlers, (void *[]){NULL});
     } else if (!strcmp(shape, "exec")) {
         execl("/proc/self/exe", argv[0], "heap", NULL);
     } else if (!strcmp(shape, "rwlock")) {

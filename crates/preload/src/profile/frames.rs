@@ -86,7 +86,7 @@ struct Recent {
     until: u64,
 }
 
-/// A copy of one page of a stack whose mapping is not known yet. process_vm_readv(2) makes the copy, because a load could fault, and
+/// A copy of one page of a stack whose mapping is not known yet, or that the walker must not load from. process_vm_readv(2) makes the copy, because a load could fault, and
 /// the handler of SIGSEGV would begin at the top of the alternate stack, which may be the stack that is walked.
 struct Page {
     /// 0: there is none.
@@ -103,6 +103,8 @@ struct Registers {
     ip: u64,
     sp: u64,
     bp: u64,
+    /// The thread is on its alternate stack, which a load that faults would overwrite.
+    is_on_alternate: bool,
 }
 
 impl Stacks {
@@ -117,15 +119,15 @@ impl Stacks {
             asm!("lea {}, [rip]", "mov {}, rsp", "mov {}, rbp", out(reg) ip, out(reg) sp, out(reg) bp,
                 options(nostack, nomem, preserves_flags));
         }
-        let from = Registers { ip, sp, bp };
         if let Some(number) = self.recent(sp, now) {
             return number;
         }
         // Before a lock is held, for which other threads would then have no stack.
         super::wait_for_reader(ring, || ring.has_room());
         // `run_on` requires that on the alternate stack.
-        let mask = is_on_alternate_stack().then(gate::block_all);
-        let number = self.walk_and_record(from, now, ring);
+        let is_on_alternate = is_on_alternate_stack();
+        let mask = is_on_alternate.then(gate::block_all);
+        let number = self.walk_and_record(Registers { ip, sp, bp, is_on_alternate }, now, ring);
         if let Some(mask) = mask {
             gate::set_mask(mask);
         }
@@ -248,16 +250,21 @@ impl Walker {
     }
 
     /// Returns `false` if it met an address in no known mapping, at which it ends.
-    fn try_walk(&mut self, Registers { ip, sp, bp }: Registers) -> bool {
+    fn try_walk(&mut self, Registers { ip, sp, bp, is_on_alternate }: Registers) -> bool {
         let Self { known, caches, trial, frames, page, depends, .. } = self;
         frames.clear();
         (depends.saved_bp, depends.on_more) = (None, false);
         depends.words.clear();
         // Where the stack that is walked is known to end.
         let stack = Cell::new((sp, known.memory_at(sp)));
+        let is_cut = Cell::new(false);
         let mut load = |at: u64| match stack.get() {
-            // The thread's own stack stays where it is.
-            (sp, Some(end)) if (sp..end).contains(&at) => Native.load(at, Width::U64).map_err(drop),
+            (sp, Some(end)) if (sp..end - 7).contains(&at) && is_on_alternate => page.load(at).ok_or(()),
+            (sp, Some(end)) if (sp..end - 7).contains(&at) => Native.load(at, Width::U64).map_err(drop),
+            (sp, Some(_)) if (sp..sp.saturating_add(MOST_STACK)).contains(&at) => {
+                is_cut.set(true); // the stack may have grown
+                Err(())
+            }
             (sp, None) if (sp..sp.saturating_add(MOST_STACK)).contains(&at) => page.load(at).ok_or(()),
             _ => Err(()),
         };
@@ -271,7 +278,10 @@ impl Walker {
                 None => return false,
                 // Frames of this library are not the program's.
                 Some(module) if module.is_ours => {}
-                Some(_) => frames.push(at),
+                // The command looks up what is before it, as of a return address. Neither the function by which a handler returns nor
+                // what the handler has interrupted has made a call.
+                Some(_) if signals::is_restorer(at) => frames.push(at + 1),
+                Some(_) => frames.push(address.address_for_lookup() + 1),
             }
             let cache = &mut caches[(at / RULES) as usize % caches.len()];
             let before = registers;
@@ -283,9 +293,9 @@ impl Walker {
             });
             let again = |registers: &mut _| step(known, address, registers, trial, &mut load);
             depends.note(&before, &registers, next, &read, again);
-            depends.on_more |= stack.get().1.is_none();
+            depends.on_more |= stack.get().1.is_none() || is_cut.get();
             let Some(next) = next else { break };
-            if at == signals::restore as *const () as u64 {
+            if signals::is_restorer(at) {
                 // The handler may have a stack of its own, the alternate one.
                 stack.set((registers.sp(), known.memory_at(registers.sp())));
             }
@@ -306,18 +316,17 @@ impl Depends {
         read: &[(u64, u64)],
         mut again: impl FnMut(&mut UnwindRegsX86_64) -> Option<FrameAddress>,
     ) {
-        // With 0 in all registers but the stack pointer, and in all but that and `rbp`: is the next frame the same?
-        let mut is_so_with = |bp: u64| {
-            let mut others = UnwindRegsX86_64::new(before.ip(), before.sp(), bp);
-            let is_kept = |registers: &UnwindRegsX86_64, bp: u64| registers.bp() == bp;
-            again(&mut others) == next
-                && others.sp() == after.sp()
-                && (others.bp() == after.bp() || is_kept(&others, bp) && is_kept(after, before.bp()))
+        // The unwinder uses no other registers.
+        let mut needs_bp = || {
+            let mut others = UnwindRegsX86_64::new(before.ip(), before.sp(), 0);
+            let is_same = again(&mut others) == next && others.sp() == after.sp();
+            // It is restored from the same word, or kept.
+            !is_same || others.bp() != after.bp() && (others.bp() != 0 || after.bp() != before.bp())
         };
         // A walk that ends may go on with another `rbp`, though it ends with 0 too.
-        if !self.on_more && (next.is_none() || !is_so_with(0)) {
+        if !self.on_more && (next.is_none() || needs_bp()) {
             match self.saved_bp {
-                Some(saved) if saved.1 == before.bp() && is_so_with(before.bp()) => self.words.push(saved),
+                Some(saved) if saved.1 == before.bp() => self.words.push(saved),
                 _ => self.on_more = true,
             }
         }
@@ -343,7 +352,10 @@ fn step(
     load: &mut impl FnMut(u64) -> Result<u64, ()>,
 ) -> Option<FrameAddress> {
     let next = match address.address() {
-        at if at == signals::restore as *const () as u64 => interrupted(registers, load),
+        at if signals::is_restorer(at) => {
+            let at = interrupted(registers, load).filter(|at| *at != 0)?;
+            return Some(FrameAddress::from_instruction_pointer(at));
+        }
         at if at == call::taken_from_stub as *const () as u64 => unwind_stub(registers, load),
         _ => known.unwinder.unwind_frame(address, registers, cache, load).ok().flatten(),
     };
