@@ -40,7 +40,7 @@ struct Set {
     waits: [AtomicU64; WAYS],
     waited_ns: [AtomicU64; WAYS],
     longest_ns: [AtomicU64; WAYS],
-    /// How many threads sleep for the word, and did at most at a time.
+    /// The number of threads that sleep for the word, and the greatest number so far.
     sleeping: [AtomicU64; WAYS],
     sleeping_most: [AtomicU64; WAYS],
     /// How many waits had each [`length`].
@@ -93,7 +93,7 @@ impl Hot {
     pub fn slept(&self, address: u64, ns: u64) {
         let set = self.set(address);
         let Some(way) = set.way(address) else { return };
-        // It is 0 if the word has lost its counter meanwhile, and has got one again.
+        // The number is 0 if the word lost its counter while the thread slept, and then got one again.
         _ = set.sleeping[way].fetch_update(Relaxed, Relaxed, |sleeping| sleeping.checked_sub(1));
         set.waits[way].fetch_add(1, Relaxed);
         set.waited_ns[way].fetch_add(ns, Relaxed);
@@ -124,7 +124,7 @@ impl Hot {
     }
 }
 
-/// Where a wait of this length is counted.
+/// The place in `lengths` at which a wait of this length is counted.
 fn length(ns: u64) -> usize {
     let ns = ns.max(1 << FIRST_LOG2);
     let octave = ns.ilog2();
@@ -132,7 +132,7 @@ fn length(ns: u64) -> usize {
     (4 * (octave - FIRST_LOG2) as usize + quarter as usize).min(LENGTHS - 1)
 }
 
-/// The longest wait that is counted there, the last place aside.
+/// The longest wait that is counted at this place, in nanoseconds. The last place counts all longer waits too, and has no longest one.
 fn longest(length: usize) -> u64 {
     ((5 + length as u64 % 4) << (length / 4 + FIRST_LOG2 as usize - 2)) - 1
 }

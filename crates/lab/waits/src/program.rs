@@ -21,10 +21,10 @@ use std::time::{Duration, Instant};
 
 /// Exit status if the program was ended because it hung, as in timeout(1).
 const EXIT_HUNG: u8 = 124;
-/// Intervals at which records are read. The reader takes a CPU from the program's threads each time, so it comes seldom while the ring
-/// is far from full.
+/// Intervals at which records are read: while a ring fills up quickly, and otherwise. Each reading may take a CPU from a thread of the
+/// program.
 const NAPS: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(50)];
-/// So many words in one ring are many.
+/// A ring that has more words than this fills up quickly: half of its room.
 const MANY: u64 = ufutex_program::ring::WORDS / 2;
 /// Interval at which ends of processes and CPU time are checked.
 const SELDOM: Duration = Duration::from_millis(100);
@@ -123,7 +123,7 @@ impl Watched<'_> {
                 still = Duration::ZERO;
             }
             let files = &self.records.files;
-            // Where one process has begun more may come, and end soon.
+            // After one process has begun, others may begin, and end soon.
             if files.fullest > MANY || files.begun() != begun {
                 nap = NAPS[0];
             } else if files.fullest < MANY / 8 {

@@ -25,9 +25,12 @@ const SHARDS: usize = 8;
 const STACK: u64 = 256 << 10;
 /// A cache has one entry for each address modulo this number.
 const RULES: u64 = 509;
-/// A walker remembers stacks in sets by the stack pointer, for so many nanoseconds: meanwhile another file may be mapped where one was.
+/// Number of sets in which a walker remembers stacks, by their stack pointers.
 const SETS: usize = 32;
+/// Stacks in a set.
 const WAYS: usize = 4;
+/// Nanoseconds for which a stack is remembered. A new walk then reads the mappings again if that is due: the program may have
+/// mapped another file at an address of the stack.
 const RECENT_FOR: u64 = 1_000_000_000;
 /// A stack that depends on more words is not remembered.
 const MOST_WORDS: usize = 128;
@@ -56,7 +59,7 @@ struct Walker {
     known: Known,
     /// Unwinding rules. One cache has too few for a program's stacks.
     caches: [CacheX86_64<MayAllocateDuringUnwind>; 8],
-    /// For tries with other registers: if one fails, the unwinder may keep a wrong rule.
+    /// For steps from other registers than the thread's. If such a step fails, the unwinder may keep a wrong rule.
     trial: CacheX86_64<MayAllocateDuringUnwind>,
     frames: Vec<u64>,
     page: Page,
@@ -86,8 +89,9 @@ struct Recent {
     until: u64,
 }
 
-/// A copy of one page of a stack whose mapping is not known yet, or that the walker must not load from. process_vm_readv(2) makes the copy, because a load could fault, and
-/// the handler of SIGSEGV would begin at the top of the alternate stack, which may be the stack that is walked.
+/// A copy of one page of a stack. The walker copies pages of a stack whose mapping it does not know yet, and all pages if the thread
+/// is on its alternate stack: a load could fault there, and the handler of SIGSEGV would begin at the top of the alternate stack, over
+/// the frames that are walked. process_vm_readv(2) makes the copy.
 struct Page {
     /// 0: there is none.
     at: u64,
@@ -103,7 +107,7 @@ struct Registers {
     ip: u64,
     sp: u64,
     bp: u64,
-    /// The thread is on its alternate stack, which a load that faults would overwrite.
+    /// The thread is on its alternate stack ([`Page`]).
     is_on_alternate: bool,
 }
 
@@ -140,7 +144,8 @@ impl Stacks {
         let _locked = shard.lock.try_lock()?;
         // SAFETY: guarded by the lock that we hold. Null, or a box that is never freed.
         let walker = unsafe { (*shard.walker.get()).as_ref() }?;
-        // In this order: those before it say that a word is in the stack, as it was for the walk.
+        // The words are compared in the order in which the walk has read them: a word's address is valid if those before it are
+        // unchanged.
         let is_as_it_was = |(at, value): &(u64, u64)| Native.load(*at, Width::U64) == Ok(*value);
         let is_same = |recent: &&Recent| recent.sp == sp && now < recent.until && recent.words.iter().all(is_as_it_was);
         walker.recent[set(sp)].iter().find(is_same).map(|recent| recent.number)
@@ -184,7 +189,7 @@ impl Stacks {
 
     /// The shard to be tried first, or after others, by a thread with this stack pointer.
     fn shard(&self, sp: u64, tried: usize) -> &Shard {
-        &self.shards[(mixed(sp >> 12) + tried) % SHARDS]
+        &self.shards[(spread(sp >> 12) + tried) % SHARDS]
     }
 
     /// A walker that no other thread uses while the lock is held.
@@ -207,10 +212,11 @@ impl Stacks {
 
 /// The set of stacks to which those with this stack pointer belong.
 fn set(sp: u64) -> usize {
-    mixed(sp >> 4) % SETS
+    spread(sp >> 4) % SETS
 }
 
-fn mixed(number: u64) -> usize {
+/// Spreads numbers that differ in few bits.
+fn spread(number: u64) -> usize {
     (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
 }
 
@@ -255,9 +261,10 @@ impl Walker {
         frames.clear();
         (depends.saved_bp, depends.on_more) = (None, false);
         depends.words.clear();
-        // Where the stack that is walked is known to end.
+        // The first address that may be read, and the end of the memory there, if it is known.
         let stack = Cell::new((sp, known.memory_at(sp)));
         let is_cut = Cell::new(false);
+        // A word has 8 bytes.
         let mut load = |at: u64| match stack.get() {
             (sp, Some(end)) if (sp..end - 7).contains(&at) && is_on_alternate => page.load(at).ok_or(()),
             (sp, Some(end)) if (sp..end - 7).contains(&at) => Native.load(at, Width::U64).map_err(drop),
@@ -278,8 +285,8 @@ impl Walker {
                 None => return false,
                 // Frames of this library are not the program's.
                 Some(module) if module.is_ours => {}
-                // The command looks up what is before it, as of a return address. Neither the function by which a handler returns nor
-                // what the handler has interrupted has made a call.
+                // The command takes each frame for a return address, and looks up the byte before it. The function by which a handler
+                // returns and the one that the handler has interrupted have not made a call: theirs is the byte itself.
                 Some(_) if signals::is_restorer(at) => frames.push(at + 1),
                 Some(_) => frames.push(address.address_for_lookup() + 1),
             }
@@ -320,10 +327,10 @@ impl Depends {
         let mut needs_bp = || {
             let mut others = UnwindRegsX86_64::new(before.ip(), before.sp(), 0);
             let is_same = again(&mut others) == next && others.sp() == after.sp();
-            // It is restored from the same word, or kept.
+            // `rbp` is restored from one word in both steps, or kept in both.
             !is_same || others.bp() != after.bp() && (others.bp() != 0 || after.bp() != before.bp())
         };
-        // A walk that ends may go on with another `rbp`, though it ends with 0 too.
+        // If the walk ends here, it may still go on with another `rbp` than these two.
         if !self.on_more && (next.is_none() || needs_bp()) {
             match self.saved_bp {
                 Some(saved) if saved.1 == before.bp() => self.words.push(saved),
@@ -332,7 +339,7 @@ impl Depends {
         }
         let goes_on_at = |value: u64| next.is_some_and(|next| next.address() == value) || after.sp() == value;
         for &(at, value) in read {
-            // A saved `rbp` may be anything, and counts only if it is used.
+            // The value of a saved `rbp` matters only if a later step uses it.
             if value == after.bp() && next.is_some() && !goes_on_at(value) {
                 self.saved_bp = Some((at, value));
             } else {

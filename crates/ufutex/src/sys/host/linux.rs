@@ -133,7 +133,7 @@ pub unsafe fn syscall5(number: libc::c_long, a: usize, b: usize, c: usize, d: us
     }
 }
 
-/// By libc. Miri wants arguments of their C types, and zero where the kernel ignores one; it knows these calls.
+/// By libc. Miri knows these calls. It wants arguments of their C types, and zero where the kernel ignores one.
 ///
 /// # Safety
 /// As for [`syscall5`].
