@@ -34,6 +34,10 @@ pub const OURS: [i32; 7] = [
     libc::FUTEX_WAKE_BITSET,
 ];
 
+/// The operations of locks with priority inheritance in which a thread waits for another, or wakes it. They are the kernel's.
+pub const PI: [i32; 3] = [libc::FUTEX_LOCK_PI, libc::FUTEX_UNLOCK_PI, LOCK_PI2];
+pub const LOCK_PI2: i32 = 13;
+
 /// `OURS`, one bit for each.
 pub const OURS_BITS: u32 = bits(&OURS) as u32;
 

@@ -227,6 +227,12 @@ fn futex(call: &mut Call) -> i64 {
     match calls::route_of(call.number, &call.args) {
         Route::Kernel => {
             calls::count_kernel(call.number, &call.args);
+            if mixed::is_noted(call.number, &call.args) {
+                if mixed::is_private_pi(call.args[1]) {
+                    mixed::note_lock();
+                }
+                return inside(call, |call, inside| mixed::kernel(call.number, call.args, inside));
+            }
             if call.number == libc::SYS_futex { unless_mixed(call) } else { NOT_OURS }
         }
         Route::Ours(number, kind, may_sleep) => {

@@ -15,6 +15,7 @@ use seccompiler::{BpfProgram, SeccompAction, SeccompCondition, SeccompFilter, Se
 use crate::calls::{self, OURS, PR_FUTEX_HASH};
 use crate::mark::{Mark, PRIVATE_CMP_REQUEUE_PI, UPPER_HALF};
 use crate::raw::COOKIE;
+use crate::settings::Settings;
 use crate::timers::{PR_TIMER_CREATE_RESTORE_IDS, TIMERS, credentials};
 use crate::trap::PR_SET_SYSCALL_USER_DISPATCH;
 
@@ -28,18 +29,17 @@ type Result<T> = core::result::Result<T, seccompiler::BackendError>;
 /// Waits and wakes: calls without a second word, so that there is an argument for the mark.
 const ONE_WORD: [i32; 4] = [libc::FUTEX_WAIT, libc::FUTEX_WAKE, libc::FUTEX_WAIT_BITSET, libc::FUTEX_WAKE_BITSET];
 
-/// Makes the filter. With `reports`, the end of the process traps too. With `shared`, waits and wakes of words that
-/// processes may share trap too. With `timers`, calls that make and set timers trap too.
-pub fn program(reports: bool, shared: bool, timers: bool) -> Result<BpfProgram> {
+/// Makes the filter for these settings: calls trap that the library makes, or notes.
+pub fn program(settings: &Settings<'_>) -> Result<BpfProgram> {
     let mut rules = Rules::new();
-    of_futexes(&mut rules, shared)?;
+    of_futexes(&mut rules, settings.watch || settings.profile.is_some(), settings.profile.is_some())?;
     of_signals(&mut rules)?;
     of_threads_and_programs(&mut rules)?;
-    if reports {
+    if settings.stats.is_some() {
         all(&mut rules, libc::SYS_exit_group)?;
     }
     of_strict_mode(&mut rules)?;
-    if timers {
+    if settings.timers {
         of_timers(&mut rules)?;
     }
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Trap, TargetArch::x86_64)?;
@@ -87,12 +87,14 @@ fn prctl(op: u64) -> Result<SeccompRule> {
     SeccompRule::new(vec![SeccompCondition::new(0, Dword, Eq, op)?, unmarked(libc::SYS_prctl)?])
 }
 
-fn of_futexes(rules: &mut Rules, shared: bool) -> Result<()> {
+/// With `shared`, waits and wakes of words that processes may share trap too; with `pi`, locks with priority inheritance.
+fn of_futexes(rules: &mut Rules, shared: bool, pi: bool) -> Result<()> {
     let is_private = |argument| SeccompCondition::new(argument, Dword, MaskedEq(PRIVATE_FLAG), PRIVATE_FLAG);
     let mut futex = Vec::new();
     let private = OURS.iter().map(|op| PRIVATE_FLAG | *op as u64);
     let others = ONE_WORD.iter().filter(|_| shared).map(|op| *op as u64);
-    for op in private.chain(others) {
+    let of_locks = calls::PI.iter().filter(|_| pi).flat_map(|op| [*op as u64, PRIVATE_FLAG | *op as u64]);
+    for op in private.chain(others).chain(of_locks) {
         // The command must match exactly, apart from the clock flag.
         let command =
             SeccompCondition::new(1, Dword, MaskedEq(!(libc::FUTEX_CLOCK_REALTIME as u64) & 0xffff_ffff), op)?;

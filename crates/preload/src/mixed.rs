@@ -13,32 +13,64 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::vec::Vec;
 
 use ufutex::{Cause, Compare, syscall::Number};
+use ufutex_program::ring;
 
-use crate::calls::{SYS_FUTEX_WAITV, WAITV_MAX, Waitv};
+use crate::calls::{self, LOCK_PI2, SYS_FUTEX_WAITV, WAITV_MAX, Waitv};
 use crate::engine::{self, Inside};
 use crate::gate::{self, Gate, Sleep};
-use crate::memory;
 use crate::raw::{self, COOKIE};
+use crate::{mark, memory, profile, settings};
 
 /// `FUTEX2_SIZE_U32 | FUTEX2_PRIVATE`: the flags of a seat's word in the kernel's list.
 const SEAT: u32 = 2 | 128;
 
-/// The kernel's futex_waitv for a thread that is inside. The result is -512 if a signal came.
-pub fn kernel_waitv(args: [u64; 6], inside: &Inside) -> isize {
-    kernel_call(SYS_FUTEX_WAITV, args, inside)
+/// Whether [`kernel`] is to make a call that is left to the kernel, so that it is noted for `ufutex locks`.
+pub fn is_noted(number: i64, args: &[u64; 6]) -> bool {
+    let is_one = || match number {
+        libc::SYS_futex => {
+            let has_one_word = [libc::FUTEX_WAIT, libc::FUTEX_WAKE, libc::FUTEX_WAIT_BITSET, libc::FUTEX_WAKE_BITSET];
+            has_one_word.contains(&command(args[1])) || calls::PI.contains(&command(args[1]))
+        }
+        number => number == SYS_FUTEX_WAITV,
+    };
+    settings::get().profile.is_some() && is_one()
 }
 
-/// The kernel's futex(2), a wait or a wake.
-pub fn kernel_futex(args: [u64; 6], inside: &Inside) -> isize {
-    let command = args[1] as i32 & !libc::FUTEX_CLOCK_REALTIME;
-    let has_timeout = matches!(command, libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET) && args[3] != 0;
-    match kernel_call(libc::SYS_futex, args, inside) {
-        // As the kernel does: after a restart the time that has passed would be lost.
-        result if result == -ufutex::syscall::ERESTARTSYS && has_timeout => -(libc::EINTR as isize),
-        result => result,
+/// Makes a call on futexes that is left to the kernel, with a mark that passes the filter.
+pub fn kernel(number: i64, args: [u64; 6], inside: &Inside) -> isize {
+    let mut marked = args;
+    mark::put(number, &mut marked);
+    let (is_futex, command) = (number == libc::SYS_futex, command(args[1]));
+    if is_futex && is_private_pi(args[1]) && finds_plain_waiter(&args, inside) {
+        return -(libc::EINVAL as isize);
     }
+    let is_lock = is_futex && (command == LOCK_PI || command == LOCK_PI2);
+    let is_wait = is_futex && (command == libc::FUTEX_WAIT || command == libc::FUTEX_WAIT_BITSET);
+    if !is_lock && !is_wait && number != SYS_FUTEX_WAITV {
+        if is_futex {
+            profile::wakes_in_kernel(args[0], if command == UNLOCK_PI { 1 } else { args[2] as u32 });
+        }
+        // SAFETY: the program's own call, which does not sleep.
+        return unsafe { raw::syscall6(number, marked) };
+    }
+    let number_for = if is_futex { Number::Futex } else { Number::FutexWaitv };
+    let asleep = profile::sleeps(number_for, &args, ring::IN_KERNEL | raw::tid() as u64);
+    let mut result = kernel_call(number, marked, inside);
+    if result == -ufutex::syscall::ERESTARTSYS {
+        if is_lock {
+            result = -ufutex::syscall::ERESTARTNOINTR;
+        } else if is_wait && args[3] != 0 {
+            // As the kernel does: after a restart the time that has passed would be lost.
+            result = -(libc::EINTR as isize);
+        }
+    }
+    if let Some(asleep) = asleep {
+        asleep.ended(result);
+    }
+    result
 }
 
+/// The result is -512 if a signal came.
 fn kernel_call(number: i64, args: [u64; 6], inside: &Inside) -> isize {
     // SAFETY: the mask is null or valid as long as `inside`.
     let sleep = unsafe { Sleep::new(inside.gate, inside.mask, number, args) };
@@ -76,7 +108,7 @@ pub fn waitv([list, len, flags, timeout, clock, _]: [u64; 6], inside: &Inside) -
             return Ok(());
         }
         let args = [kernels.0.as_ptr() as u64, kernels.0.len() as u64, flags, timeout, clock, COOKIE];
-        let result = kernel_waitv(args, inside);
+        let result = kernel_call(SYS_FUTEX_WAITV, args, inside);
         if seat.was_notified() && result < 0 || result == 0 {
             return Ok(());
         }
@@ -107,7 +139,6 @@ const LOCK_PI: i32 = libc::FUTEX_LOCK_PI;
 const UNLOCK_PI: i32 = libc::FUTEX_UNLOCK_PI;
 const TRYLOCK_PI: i32 = libc::FUTEX_TRYLOCK_PI;
 const CMP_REQUEUE_PI: i32 = libc::FUTEX_CMP_REQUEUE_PI;
-const LOCK_PI2: i32 = 13;
 
 /// Whether the program may have a private lock with priority inheritance that it uses by more than glibc's locks.
 static HAS_LOCKS: AtomicBool = AtomicBool::new(false);

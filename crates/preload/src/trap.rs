@@ -98,7 +98,7 @@ pub unsafe fn install(environment: *const *const c_char) {
     if is_filtered() && (!settings.timers || are_timers_filtered()) {
         return; // the program that executed this one was trapped, and a filter stays
     }
-    match filter::program(settings.stats.is_some(), settings.watch, settings.timers) {
+    match filter::program(settings) {
         Ok(filter) => {
             if let Err(errno) = apply(&filter) {
                 let errno = std::string::ToString::to_string(&errno);
@@ -491,37 +491,14 @@ impl Trapped<'_> {
             Route::Ours(number, kind, may_sleep) => (number, kind, may_sleep),
             Route::Kernel => {
                 calls::count_kernel(self.number, &self.args);
-                return self.kernel_futex();
+                // The filter cannot read flags in memory, and stops some calls only so that they are counted or noted.
+                return self.inside(|inside| mixed::kernel(self.number, self.args, inside));
             }
             Route::Mixed => return self.inside(|inside| mixed::waitv(self.args, inside)),
             Route::Refused => return Outcome::Result(-(libc::EINVAL as isize)),
         };
         calls::count_word(kind, self.args[0]);
         self.inside(|inside| mixed::call(number, self.args, may_sleep, inside))
-    }
-
-    /// Makes calls that are left to the kernel: those of futex2 whose flags are in memory, where the filter cannot read
-    /// them, and those that trap only to be counted.
-    fn kernel_futex(&self) -> Outcome {
-        let mut args = self.args;
-        mark::put(self.number, &mut args);
-        if self.number == libc::SYS_futex && mixed::is_private_pi(args[1]) {
-            return self.inside(|inside| {
-                if mixed::finds_plain_waiter(&self.args, inside) {
-                    return -(libc::EINVAL as isize);
-                }
-                // SAFETY: the program's own call, which does not sleep.
-                unsafe { raw::syscall6(libc::SYS_futex, args) }
-            });
-        }
-        if self.number == libc::SYS_futex {
-            return self.inside(|inside| mixed::kernel_futex(args, inside));
-        }
-        if self.number != calls::SYS_FUTEX_WAITV {
-            // SAFETY: the program's own call, which does not sleep.
-            return Outcome::Result(unsafe { raw::syscall6(self.number, args) });
-        }
-        self.inside(|inside| mixed::kernel_waitv(args, inside))
     }
 
     /// Runs `f` inside the engine: see `gate.rs`.

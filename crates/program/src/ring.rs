@@ -12,7 +12,7 @@ pub const WORDS: u64 = 1 << 18;
 /// Words that only [`Kind::Ended`] may use. The ends of 3,276 waits fit.
 const FOR_ENDS: u64 = 1 << 14;
 /// Number that says that the file is ready, with a version.
-const READY: u64 = u64::from_le_bytes(*b"ufxlock4");
+const READY: u64 = u64::from_le_bytes(*b"ufxlock5");
 /// Most words of a record.
 pub const MOST_WORDS: usize = 256;
 
@@ -22,7 +22,8 @@ pub enum Kind {
     /// A file is mapped: first address, end, inode, then the path.
     Mapped = 1,
     /// A thread has begun to wait: time, TID, address of the word, operation, seat, the stack's number, the 32 bytes at the address
-    /// (four words).
+    /// (four words), then the addresses of further words. The seat is that of the library, or for a wait in the kernel the TID with
+    /// [`IN_KERNEL`].
     Sleeps = 2,
     /// A thread wakes the one at a seat: time, TID, seat, the stack's number, the CPU.
     Wakes = 3,
@@ -36,12 +37,17 @@ pub enum Kind {
     Stack = 7,
     /// Waiters for a word were moved to another: address of the first, number of waiters.
     Requeued = 8,
+    /// A thread asks the kernel to wake waiters: time, TID, address of the word, the stack's number, the CPU, how many at most.
+    WakesInKernel = 9,
 }
+
+/// In a seat: the thread waits in the kernel.
+pub const IN_KERNEL: u64 = 1 << 63;
 
 impl Kind {
     fn of(number: u64) -> Option<Self> {
-        use Kind::{Begins, Ended, Mapped, Named, Requeued, Sleeps, Stack, Wakes};
-        let all = [Mapped, Sleeps, Wakes, Ended, Begins, Named, Stack, Requeued];
+        use Kind::{Begins, Ended, Mapped, Named, Requeued, Sleeps, Stack, Wakes, WakesInKernel};
+        let all = [Mapped, Sleeps, Wakes, Ended, Begins, Named, Stack, Requeued, WakesInKernel];
         all.into_iter().find(|kind| *kind as u64 == number)
     }
 }
@@ -216,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_ring_that_the_program_has_overwritten_is_said_to_be_broken() {
-        for header in [9 << 32 | 2, 2 << 32, 2 << 32 | (MOST_WORDS as u64 + 1)] {
+        for header in [10 << 32 | 2, 2 << 32, 2 << 32 | (MOST_WORDS as u64 + 1)] {
             let ring = ring();
             ring.words[0].store(header, Ordering::Relaxed);
             assert_eq!(ring.take(&mut Vec::new()), Err(Broken));

@@ -96,6 +96,52 @@ fn lock_on_the_heap_is_named_by_where_it_is_locked() {
     }
 }
 
+/// Locks of which the kernel has the waiters.
+#[test]
+fn shared_robust_and_inheriting_locks_have_waiters_wakers_and_owners() {
+    for shape in ["shared", "robust", "pi"] {
+        let words = words(&PLANTED, shape);
+        let pool = &words[0];
+        assert!(pool["name"].as_str().is_some_and(|name| name.starts_with("mutex in take at planted.c:")), "{words:?}");
+        // A thread to which a lock with inheritance was handed over waits until it runs.
+        let most = number(pool, "waiters_most");
+        assert!(pool["is_lock"] == true && (most == 3.0 || shape == "pi" && most == 4.0), "{shape}: {pool}");
+        let ended_by = |waker: &Value| {
+            assert!(waker["stack"].to_string().contains("take at planted.c:"), "{shape}: {waker}");
+            number(waker, "waits")
+        };
+        let sites = pool["sites"].as_array().expect("sites");
+        let wakers = sites.iter().flat_map(|site| site["wakers"].as_array().expect("wakers"));
+        let (ended, wakes) = (wakers.map(ended_by).sum::<f64>(), number(pool, "wakes"));
+        // A lock may be free when a thread that was going to wait looks again: nobody has woken that one.
+        assert!(wakes > 0.0 && ended >= 0.8 * wakes, "{shape}: {ended} of {wakes}: {pool}");
+        let owners = pool["owners"].as_array().expect("owners");
+        let held: f64 = owners.iter().map(|owner| number(owner, "held_ns")).sum();
+        // Four threads hold it for 4 ms, ten times each.
+        assert!(owners.len() == 4 && (0.1e9..number(pool, "total_ns")).contains(&held), "{shape}: {pool}");
+    }
+}
+
+#[test]
+fn wait_for_a_thread_that_waits_for_a_lock_is_a_deadlock() {
+    let lines = hung("joins");
+    let cycle = lines.iter().find_map(|line| line["deadlock"].as_array()).unwrap_or_else(|| panic!("{lines:?}"));
+    let joined = cycle.iter().find(|one| one["thread"].as_str().is_some_and(|name| name.starts_with("joined (")));
+    let joined = joined.unwrap_or_else(|| panic!("{cycle:?}"));
+    assert!(joined["waits_for"].as_str().is_some_and(|name| name.starts_with("first")), "{joined}");
+    let joins = cycle.iter().find(|one| one["held_by"] == joined["thread"]).unwrap_or_else(|| panic!("{cycle:?}"));
+    assert!(cycle.len() == 2 && stack(joins).contains("joins at planted.c:"), "{cycle:?}");
+}
+
+#[test]
+fn wait_for_two_words_counts_for_the_one_that_ends_it() {
+    let words = words(&PLANTED, "any");
+    let of = |part: &str| words.iter().find(|word| word["name"].as_str().is_some_and(|name| name.contains(part)));
+    let second = of("any_of+0x4").unwrap_or_else(|| panic!("{words:?}"));
+    assert_eq!(["waits", "wakes", "waiters_most"].map(|key| number(second, key)), [3.0, 3.0, 1.0], "{second}");
+    assert!(words.iter().all(|word| word["name"] != "any_of"), "no wait has ended for the first one: {words:?}");
+}
+
 #[test]
 fn stacks_that_differ_only_in_a_caller_are_told_apart() {
     let words = words(&PLANTED, "callers");
@@ -419,7 +465,7 @@ fn times_here_and_by_strace() -> Option<(f64, f64)> {
     let (mut began, mut all) = (HashSet::new(), 0.0);
     for line in calls.lines() {
         let (tid, call) = line.split_once(' ').expect("a TID");
-        if call.contains("FUTEX_WAIT_BITSET_PRIVATE") {
+        if call.contains("FUTEX_WAIT_BITSET") {
             began.insert(tid);
         }
         let time = call.strip_suffix('>').and_then(|call| call.rsplit_once('<')?.1.parse::<f64>().ok());

@@ -153,14 +153,27 @@ static void *waits_for_arrival(void *name) {
     return NULL;
 }
 
-static int words_each;
+static int words_each, visitors = 4;
 
 // Waits once for each of its words, until a nanosecond is over.
 static void *visits(void *first) {
     struct timespec soon = {0, 1};
     for (int *word = first, *end = word + words_each; word != end; word++)
         syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, 0, &soon, NULL, 0);
+    __atomic_sub_fetch(&visitors, 1, __ATOMIC_SEQ_CST);
     return NULL;
+}
+
+// Four threads visit their words. Nobody joins them, which would be a wait too.
+static void visit_all(int words) {
+    words_each = words;
+    int *all = calloc(4 * words_each, sizeof *all);
+    for (int i = 0; i < 4; i++) {
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, visits, all + i * words_each)) abort();
+        pthread_detach(thread);
+    }
+    while (__atomic_load_n(&visitors, __ATOMIC_SEQ_CST)) rest(1);
 }
 
 static void run(int count, void *(*body)(void *), void **arguments) {
@@ -168,6 +181,56 @@ static void run(int count, void *(*body)(void *), void **arguments) {
     for (int i = 0; i < count; i++)
         if (pthread_create(&threads[i], NULL, body, arguments[i])) abort();
     for (int i = 0; i < count; i++) pthread_join(threads[i], NULL);
+}
+
+static void *taker(void *name) {
+    pthread_setname_np(pthread_self(), name);
+    for (int i = 0; i < 10; i++) take(pool);
+    return NULL;
+}
+
+// A lock of which the kernel has the waiters.
+static void in_kernel(const char *kind) {
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    if (!strcmp(kind, "shared")) pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    if (!strcmp(kind, "robust")) pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+    if (!strcmp(kind, "pi")) pthread_mutexattr_setprotocol(&attributes, PTHREAD_PRIO_INHERIT);
+    pool = malloc(sizeof *pool);
+    pthread_mutex_init(&pool->lock, &attributes);
+    run(4, taker, (void *[]){"red", "green", "blue", "cyan"});
+}
+
+static void *locks_first(void *name) {
+    pthread_setname_np(pthread_self(), name);
+    pthread_mutex_lock(&first);
+    return NULL;
+}
+
+// Waits for a thread's end, with the lock for which that one waits.
+static void joins(void) {
+    pthread_mutex_lock(&first);
+    run(1, locks_first, (void *[]){"joined"});
+}
+
+static struct {
+    unsigned first, second;
+} any_of;
+
+static void *waits_for_any(void *unused) {
+    struct futex_waitv words[] = {{.uaddr = (unsigned long)&any_of.first, .flags = FUTEX_32 | FUTEX_PRIVATE_FLAG},
+                                  {.uaddr = (unsigned long)&any_of.second, .flags = FUTEX_32 | FUTEX_PRIVATE_FLAG}};
+    for (int i = 0; i < 3; i++)
+        if (syscall(SYS_futex_waitv, words, 2, 0, NULL, 0) != 1) abort();
+    return unused;
+}
+
+// Three waits for two words, which the second one ends.
+static void waits_for_two(void) {
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, waits_for_any, NULL)) abort();
+    for (int woken = 0; woken < 3; rest(1)) woken += syscall(SYS_futex, &any_of.second, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    pthread_join(thread, NULL);
 }
 
 static void heap(void) {
@@ -187,7 +250,7 @@ static int turn;
 // Sleeps and wakes more often than there is room for records.
 static void *hands_over(void *own) {
     pthread_mutex_lock(&first);
-    for (int i = 0; i < 30000; i++) {
+    for (int i = 0; i < 200000; i++) {
         while (turn != *(int *)own) pthread_cond_wait(&turns, &first);
         turn = !turn;
         pthread_cond_signal(&turns);
@@ -247,12 +310,16 @@ int main(int argc, char **argv) {
         struct pair pairs[] = {{&first, &second, "one", 0}, {&second, &third, "two", 0}, {&third, &first, "three", 0}};
         run(3, crosses, (void *[]){&pairs[0], &pairs[1], &pairs[2]});
     } else if (!strcmp(shape, "many") || !strcmp(shape, "few")) {
-        words_each = strcmp(shape, "few") ? 10000 : 100;
-        int *words = calloc(4 * words_each, sizeof *words);
-        run(4, visits, (void *[]){words, words + words_each, words + 2 * words_each, words + 3 * words_each});
+        visit_all(strcmp(shape, "few") ? 10000 : 100);
     } else if (!strcmp(shape, "lost")) {
         pthread_cond_signal(&arrived);
         run(1, waits_for_arrival, (void *[]){"waits"});
+    } else if (!strcmp(shape, "shared") || !strcmp(shape, "robust") || !strcmp(shape, "pi")) {
+        in_kernel(shape);
+    } else if (!strcmp(shape, "joins")) {
+        joins();
+    } else if (!strcmp(shape, "any")) {
+        waits_for_two();
     } else if (!strcmp(shape, "requeues")) {
         requeues();
     } else if (!strcmp(shape, "hand-offs")) {

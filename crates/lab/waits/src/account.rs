@@ -4,9 +4,9 @@ mod bound;
 
 use crate::past::Past;
 use crate::word::{End, WokenBy, Word};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
-use ufutex_program::ring::Kind;
+use ufutex_program::ring::{IN_KERNEL, Kind};
 
 /// A stack, by the number that the records give it, which follows from its addresses. 0: no stack is known.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -49,6 +49,8 @@ pub struct Process {
     seats: HashMap<u64, u32>,
     /// Wakes of seats whose sleepers' records have not been read yet.
     early: HashMap<u64, Waker>,
+    /// The kernel's wakes of words, each for one of the waits that have not ended. Which one is known when it ends.
+    in_kernel: HashMap<u64, VecDeque<Waker>>,
     /// The stack at each of the 4096 places in which the library notes that it has written one. Later records may name it.
     written: HashMap<u64, StackId>,
     /// Number of sites of all words.
@@ -70,8 +72,16 @@ pub struct Mapped {
     pub path: PathBuf,
 }
 
-/// The operation of glibc's mutexes.
-pub const FUTEX_WAIT_PRIVATE: u64 = 128;
+/// The operations of glibc's mutexes, for one process and for several. Its robust mutexes use the second.
+pub const MUTEX_WAITS: [u64; 2] = [PRIVATE, 0];
+const PRIVATE: u64 = libc::FUTEX_PRIVATE_FLAG as u64;
+
+/// Whether this operation of futex(2) waits for a lock with priority inheritance.
+pub fn is_pi(operation: u64) -> bool {
+    const LOCK_PI: u64 = libc::FUTEX_LOCK_PI as u64;
+    const LOCK_PI2: u64 = 13;
+    [LOCK_PI, LOCK_PI2].contains(&(operation & !PRIVATE & !(libc::FUTEX_CLOCK_REALTIME as u64)))
+}
 
 /// A thread.
 #[derive(Default)]
@@ -88,6 +98,8 @@ pub struct Thread {
 pub struct Wait {
     /// Address of the word.
     pub word: u64,
+    /// Further words, of futex_waitv(2).
+    pub others: Box<[u64]>,
     /// When it began.
     pub since_ns: u64,
     /// From where.
@@ -144,6 +156,7 @@ impl Account {
             Kind::Mapped | Kind::Named => 3,
             Kind::Ended => 4,
             Kind::Wakes => 5,
+            Kind::WakesInKernel => 6,
             Kind::Sleeps => 10,
         };
         let Some((record, rest)) = record.split_at_checked(own) else { return self.note_broken(process) };
@@ -165,8 +178,8 @@ impl Account {
                 let stack = StackId(number);
                 let innermost = self.stacks.get(&stack).and_then(|stack| stack.first());
                 let is_in_libc = innermost.is_some_and(|at| process.is_in_libc(*at));
-                let wait =
-                    Wait { word, since_ns: time, stack, around: values, operation, is_in_libc, seat, waker: None };
+                let (since_ns, around, others) = (time, values, rest.into());
+                let wait = Wait { word, others, since_ns, stack, around, operation, is_in_libc, seat, waker: None };
                 process.sleeps(tid as u32, wait);
             }
             (Kind::Requeued, &[word, moved]) => {
@@ -180,6 +193,9 @@ impl Account {
             }
             (Kind::Wakes, &[time, tid, seat, number, cpu]) => {
                 process.wakes(Waker { tid: tid as u32, stack: StackId(number), at_ns: time, cpu }, seat);
+            }
+            (Kind::WakesInKernel, &[time, tid, word, number, cpu, most]) => {
+                process.wakes_in_kernel(Waker { tid: tid as u32, stack: StackId(number), at_ns: time, cpu }, word, most);
             }
             (Kind::Ended, &[time, seat, result, cpu]) => process.ended(time, seat, result.cast_signed(), cpu),
             _ => {}
@@ -207,6 +223,9 @@ impl Process {
         self.end(wait.since_ns, tid, End::Other);
         let owner = self.owner(&wait, &wait.around);
         self.words.entry(wait.word).or_default().begin(wait.since_ns, owner);
+        for other in &wait.others {
+            self.words.entry(*other).or_default().begin(wait.since_ns, None);
+        }
         self.seats.insert(wait.seat, tid);
         wait.waker = self.early.remove(&wait.seat);
         let thread = self.threads.entry(tid).or_default();
@@ -231,13 +250,16 @@ impl Process {
         name.is_some_and(|name| name == "libc.so.6" || name == "libpthread.so.0")
     }
 
-    /// The thread that glibc's mutex or rwlock names as its owner. `around` is the memory at the word. Its mutexes wait by
-    /// FUTEX_WAIT but for timed locks, its rwlocks and all else by FUTEX_WAIT_BITSET.
+    /// The thread that a lock with priority inheritance, or glibc's mutex or rwlock, names as its owner. `around` is the memory at
+    /// the word. glibc's mutexes wait by FUTEX_WAIT but for timed locks, its rwlocks and all else by FUTEX_WAIT_BITSET.
     pub fn owner(&self, wait: &Wait, around: &[u32; 8]) -> Option<u32> {
+        if is_pi(wait.operation) {
+            return Some(around[0] & libc::FUTEX_TID_MASK).filter(|tid| self.threads.contains_key(tid));
+        }
         const OWNER_OF_MUTEX: usize = 2;
         // Of `__cur_writer`, from `__wrphase_futex` and from `__writers_futex`.
         const WRITERS: [usize; 2] = [4, 3];
-        let places = if wait.operation == FUTEX_WAIT_PRIVATE { &[OWNER_OF_MUTEX][..] } else { &WRITERS };
+        let places = if MUTEX_WAITS.contains(&wait.operation) { &[OWNER_OF_MUTEX][..] } else { &WRITERS };
         let named = places.iter().map(|place| around[*place]).find(|tid| self.threads.contains_key(tid));
         named.filter(|_| wait.is_in_libc)
     }
@@ -260,40 +282,79 @@ impl Process {
         }
     }
 
+    /// Notes wakes of at most `most` waits for a word in the kernel.
+    fn wakes_in_kernel(&mut self, waker: Waker, address: u64, most: u64) {
+        self.passes(waker.at_ns);
+        self.threads.entry(waker.tid).or_default().last_ns = waker.at_ns;
+        let Some(word) = self.words.get_mut(&address).filter(|word| word.waiters() != 0) else { return };
+        word.wake(waker.at_ns, waker.tid);
+        let wakes = self.in_kernel.entry(address).or_default();
+        let left = word.waiters().saturating_sub(wakes.len() as u64);
+        wakes.extend((0..most.min(left)).map(|_| waker));
+    }
+
     fn ended(&mut self, time: u64, seat: u64, result: i64, cpu: u64) {
         self.passes(time);
         const ETIMEDOUT: i64 = -(libc::ETIMEDOUT as i64);
+        const EAGAIN: i64 = -(libc::EAGAIN as i64);
         self.early.remove(&seat);
         let Some(&tid) = self.seats.get(&seat) else { return };
-        let waker = self.threads.get(&tid).and_then(|thread| thread.waits.as_ref()?.waker);
-        self.end(
-            time,
-            tid,
-            match result {
-                0.. => End::Woken(waker.map(|waker| WokenBy {
-                    tid: waker.tid,
-                    stack: waker.stack,
-                    is_across_cpus: waker.cpu != cpu,
-                })),
-                ETIMEDOUT => End::TimedOut,
-                _ => End::Other,
-            },
-        );
+        let Some(wait) = self.threads.get_mut(&tid).and_then(|thread| thread.waits.as_mut()) else { return };
+        // The word that has ended the wait comes first.
+        if let Some(other) = usize::try_from(result - 1).ok().and_then(|index| wait.others.get_mut(index)) {
+            std::mem::swap(&mut wait.word, other);
+        }
+        if seat & IN_KERNEL != 0 && result >= 0 {
+            wait.waker = self.in_kernel.get_mut(&wait.word).and_then(VecDeque::pop_front);
+        }
+        let waker = wait.waker;
+        let end = match result {
+            0.. => End::Woken(waker.map(|waker| WokenBy {
+                tid: waker.tid,
+                stack: waker.stack,
+                is_across_cpus: waker.cpu != cpu,
+            })),
+            ETIMEDOUT => End::TimedOut,
+            // The word had another value, so the thread has not slept.
+            EAGAIN => return drop(self.leave(time, tid)),
+            _ => End::Other,
+        };
+        self.end(time, tid, end);
     }
 
     fn end(&mut self, time: u64, tid: u32, end: End) {
-        let Some(wait) = self.threads.get_mut(&tid).and_then(|thread| thread.waits.take()) else { return };
-        self.seats.remove(&wait.seat);
+        let wait = self.threads.get(&tid).and_then(|thread| thread.waits.as_ref());
+        // A thread that holds a lock for good wakes nobody. It may have been unknown when this wait began.
+        let owner = wait.filter(|_| end == End::Other).and_then(|wait| Some((wait.word, self.owner(wait, &wait.around)?)));
+        if let Some((word, owner)) = owner.and_then(|(word, owner)| Some((self.words.get_mut(&word)?, owner))) {
+            word.was_held_by(time, owner);
+        }
+        let Some(wait) = self.leave(time, tid) else { return };
         let Wait { word, stack, operation, since_ns, .. } = wait;
         self.past.push(Past { tid, word, place: (stack, operation), since_ns, until_ns: time.max(since_ns), end });
-        // A thread that holds a lock for good wakes nobody. It may have been unknown when this wait began.
-        let owner = if end == End::Other { self.owner(&wait, &wait.around) } else { None };
-        if let Some(word) = self.words.get_mut(&wait.word) {
-            owner.inspect(|owner| word.was_held_by(time, *owner));
+        if let Some(word) = self.words.get_mut(&word) {
             let before = word.sites.len();
-            word.end(time, tid, (wait.stack, wait.operation), time.saturating_sub(wait.since_ns), end);
+            word.add(time, tid, (stack, operation), time.saturating_sub(since_ns), end);
             self.sites += word.sites.len() - before;
         }
+    }
+
+    /// A thread waits no more.
+    fn leave(&mut self, time: u64, tid: u32) -> Option<Wait> {
+        let wait = self.threads.get_mut(&tid)?.waits.take()?;
+        self.seats.remove(&wait.seat);
+        for address in wait.others.iter().chain([&wait.word]) {
+            let Some(word) = self.words.get_mut(address) else { continue };
+            word.leave(time);
+            // A wake in the kernel that came too late for a wait belongs to no later one.
+            if let Some(wakes) = self.in_kernel.get_mut(address) {
+                wakes.drain(..wakes.len().saturating_sub(word.waiters() as usize));
+                if wakes.is_empty() {
+                    self.in_kernel.remove(address);
+                }
+            }
+        }
+        Some(wait)
     }
 
     /// Ends the waits that have not ended with the process, which was gone at `time`.

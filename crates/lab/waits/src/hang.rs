@@ -1,7 +1,7 @@
 //! The threads that wait at the moment, each with the word and the thread that it waits for.
 
 use crate::account::{Account, Process, Wait};
-use crate::kind;
+use crate::kind::{self, JOIN};
 use crate::names::Names;
 use crate::report::{self, thread};
 use std::collections::HashMap;
@@ -24,8 +24,9 @@ pub struct Waiting {
     /// For how long, in nanoseconds.
     pub waited_ns: u64,
     holder: Option<u32>,
-    /// The thread that holds the lock, if the lock says so.
+    /// The thread that holds the lock, if the lock says so, or for whose end this one waits.
     pub held_by: Option<String>,
+    is_join: bool,
     /// From where, the innermost frame first.
     pub stack: Vec<String>,
 }
@@ -39,7 +40,12 @@ pub fn waiting(account: &Account, names: &mut Names, now_ns: u64) -> Vec<Waiting
             let frames = names.stack(*number, process, account.stack(wait.stack));
             let kind = kind::of(&frames, wait.operation);
             let waited_ns = now_ns.saturating_sub(wait.since_ns);
-            let holder = if kind.is_lock == Some(true) { holder(process, wait) } else { None };
+            let is_join = kind == JOIN;
+            let holder = match kind.is_lock {
+                Some(true) => process.owner(wait, &now_at(process, wait)),
+                _ if is_join => Some(now_at(process, wait)[0]).filter(|tid| *tid != 0),
+                _ => None,
+            };
             // A thread that has just got the lock does not wait for itself.
             let holder = holder.filter(|holder| holder != tid || waited_ns >= SETTLED_NS);
             all.push(Waiting {
@@ -51,6 +57,7 @@ pub fn waiting(account: &Account, names: &mut Names, now_ns: u64) -> Vec<Waiting
                 waited_ns,
                 holder,
                 held_by: holder.map(|holder| thread(process, holder)),
+                is_join,
                 stack: frames.iter().map(ToString::to_string).collect(),
             });
         }
@@ -59,8 +66,8 @@ pub fn waiting(account: &Account, names: &mut Names, now_ns: u64) -> Vec<Waiting
     all
 }
 
-/// The lock's owner now, or when the wait began if the memory cannot be read.
-fn holder(process: &Process, wait: &Wait) -> Option<u32> {
+/// The memory at the word now, or when the wait began if it cannot be read.
+fn now_at(process: &Process, wait: &Wait) -> [u32; 8] {
     let mut bytes = [0; 32];
     let read =
         File::open(format!("/proc/{}/mem", process.pid)).and_then(|memory| memory.read_exact_at(&mut bytes, wait.word));
@@ -70,14 +77,14 @@ fn holder(process: &Process, wait: &Wait) -> Option<u32> {
             *value = u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
         }
     }
-    process.owner(wait, &around)
+    around
 }
 
 /// Only waits of this age count in a deadlock. The owner is read from memory now, the record of a wait's end up to 50 ms later, so a
 /// younger wait may be over.
 const SETTLED_NS: u64 = 100_000_000;
 
-/// The deadlocks: threads of which each waits for a lock that the next one holds, and the last one for the first one's.
+/// The deadlocks: threads of which each waits for a lock that the next one holds, or for its end, and the last one for the first.
 pub fn deadlocks(waiting: &[Waiting]) -> Vec<Vec<&Waiting>> {
     let settled = || waiting.iter().filter(|one| one.waited_ns >= SETTLED_NS);
     let of: HashMap<(i32, u32), &Waiting> = settled().map(|one| ((one.pid, one.tid), one)).collect();
@@ -117,16 +124,20 @@ pub fn text(waiting: &[Waiting]) -> String {
 fn write(to: &mut String, waiting: &[Waiting]) -> std::fmt::Result {
     let each = |to: &mut String, one: &Waiting| {
         let since = crate::table::time(one.waited_ns);
-        let held = one.held_by.as_ref().map(|holder| format!(", which {holder} holds")).unwrap_or_default();
-        writeln!(to, "  {} has waited {} for {}{held}", one.thread, since, one.waits_for)?;
+        let waits_for = match &one.held_by {
+            Some(ends) if one.is_join => format!("the end of {ends}"),
+            Some(holder) => format!("{}, which {holder} holds", one.waits_for),
+            None => one.waits_for.clone(),
+        };
+        writeln!(to, "  {} has waited {since} for {waits_for}", one.thread)?;
         one.stack.iter().try_for_each(|frame| writeln!(to, "      {frame}"))
     };
     for cycle in deadlocks(waiting) {
         match cycle.len() {
-            1 => writeln!(to, "\n Deadlock of 1 thread, which waits for a lock that it holds:\n"),
+            1 => writeln!(to, "\n Deadlock of 1 thread, which waits for itself:\n"),
             threads => writeln!(
                 to,
-                "\n Deadlock of {threads} threads, each of which holds the lock that the one before it waits for:\n"
+                "\n Deadlock of {threads} threads, each of which waits for the next one, and the last for the first:\n"
             ),
         }?;
         cycle.iter().try_for_each(|one| each(to, one))?;
@@ -162,6 +173,7 @@ mod tests {
             waited_ns: SETTLED_NS,
             holder,
             held_by: None,
+            is_join: false,
             stack: Vec::new(),
         }
     }

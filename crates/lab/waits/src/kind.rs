@@ -1,6 +1,6 @@
 //! What kind of lock a thread waited for, by the functions in which it did.
 
-use crate::account::FUTEX_WAIT_PRIVATE;
+use crate::account::{MUTEX_WAITS, is_pi};
 use crate::names::Frame;
 use std::fmt;
 
@@ -31,12 +31,14 @@ const fn of_thread(name: &'static str, is_lock: Option<bool>) -> Kind {
 
 /// glibc's condition variable.
 const CONDITION: Kind = kind("condition variable", Some(false));
+/// For the end of a thread, whose TID is in the word until then.
+pub const JOIN: Kind = kind("join", Some(false));
 /// glibc's mutex.
 const MUTEX: Kind = kind("mutex", Some(true));
 
 /// Parts of functions' names, and the kind. The first that fits counts, so that what uses a condition variable of glibc comes
 /// before the condition variable.
-const KINDS: [(&[&str], Kind); 24] = [
+const KINDS: [(&[&str], Kind); 25] = [
     // The first has a name only with debug information.
     (&["take_gil", "PyEval_RestoreThread", "PyEval_AcquireThread"], kind("Python's GIL", Some(true))),
     (&["PyThread_acquire_lock", "PyMutex_Lock", "_PyMutex", "PySemaphore", "_PyParkingLot"], kind("Python lock", None)),
@@ -64,6 +66,7 @@ const KINDS: [(&[&str], Kind); 24] = [
     (&["runtime.futex"], of_thread("Go's park", Some(false))),
     // MariaDB's and MySQL's, for tables and for GET_LOCK(). Its waiters sleep in a condition variable of their own.
     (&["MDL_wait::"], of_thread("metadata lock", Some(true))),
+    (&["pthread_join", "pthread_clockjoin", "pthread_timedjoin"], JOIN),
     (&["pthread_cond_"], CONDITION),
     (&["pthread_mutex_", "lll_lock"], MUTEX),
     (&["pthread_rwlock_"], kind("rwlock", Some(true))),
@@ -113,9 +116,10 @@ pub fn of(frames: &[Frame], operation: u64) -> Kind {
     let fits = |parts: &[&str]| names.iter().any(|name| parts.iter().any(|part| name.contains(part)));
     let mut fitting = KINDS.iter().filter(|(parts, _)| fits(parts)).map(|(_, kind)| *kind);
     match fitting.next() {
+        None if is_pi(operation) => kind("PI lock", Some(true)),
         None => kind("futex", None),
         // A thread that was woken takes the mutex again.
-        Some(CONDITION) if operation == FUTEX_WAIT_PRIVATE => MUTEX,
+        Some(CONDITION) if MUTEX_WAITS.contains(&operation) || is_pi(operation) => MUTEX,
         Some(kind) => kind,
     }
 }

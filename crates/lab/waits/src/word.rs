@@ -181,20 +181,24 @@ impl Word {
         self.holder = None;
     }
 
-    /// The wait of a thread from this stack has ended after `ns`.
-    pub fn end(&mut self, now: u64, tid: u32, place: Place, ns: u64, end: End) {
-        self.pass(now);
-        self.waiting = self.waiting.saturating_sub(1);
-        if self.waiting == 0 {
-            // What it takes the last one to run again is nobody's.
-            (self.holder, self.unknown_ns) = (None, 0);
-        }
+    /// The wait of a thread that has [left](Self::leave) took `ns`, from this stack.
+    pub fn add(&mut self, now: u64, tid: u32, place: Place, ns: u64, end: End) {
         self.sites.entry(place).or_default().add(now, tid, ns, end);
         if let End::Woken(_) = end {
             self.taken_from.insert(tid, place.0);
             if self.taken_from.len() >= MOST_THREADS {
                 self.taken_from.retain(|tid, _| self.held_ns.contains_key(tid));
             }
+        }
+    }
+
+    /// A thread waits no more.
+    pub fn leave(&mut self, now: u64) {
+        self.pass(now);
+        self.waiting = self.waiting.saturating_sub(1);
+        if self.waiting == 0 {
+            // What it takes the last one to run again is nobody's.
+            (self.holder, self.unknown_ns) = (None, 0);
         }
     }
 
@@ -225,9 +229,9 @@ impl Word {
         trim(&mut self.held_ns, |ns| *ns);
     }
 
-    /// Whether threads wait at the moment.
-    pub fn has_waiters(&self) -> bool {
-        self.waiting != 0
+    /// How many threads wait at the moment.
+    pub fn waiters(&self) -> u64 {
+        self.waiting
     }
 
     /// The lock is held by this thread, and was since the time for which nobody is known.
@@ -249,17 +253,22 @@ mod tests {
         WokenBy { tid, stack: STACK, is_across_cpus: false }
     }
 
+    fn end(word: &mut Word, now: u64, tid: u32, ns: u64, how: End) {
+        word.leave(now);
+        word.add(now, tid, HERE, ns, how);
+    }
+
     #[test]
     fn owner_that_the_word_names_held_it_while_others_waited() {
         let mut word = Word::default();
         word.begin(100, Some(7));
         word.begin(130, Some(7));
         word.wake(150, 7);
-        word.end(160, 1, HERE, 60, End::Woken(Some(by(7))));
+        end(&mut word, 160, 1, 60, End::Woken(Some(by(7))));
         word.begin(170, Some(1));
         word.wake(200, 1);
-        word.end(210, 2, HERE, 80, End::Woken(Some(by(1))));
-        word.end(230, 3, HERE, 60, End::TimedOut);
+        end(&mut word, 210, 2, 80, End::Woken(Some(by(1))));
+        end(&mut word, 230, 3, 60, End::TimedOut);
         // From 100 to 150 thread 7; from 150 on nobody is known until 170, when the word names thread 1, until 200.
         assert_eq!((word.held_ns[&7], word.held_ns[&1]), (50, 50));
         assert_eq!((word.most, word.busy_ns), (2, 130));
@@ -273,13 +282,13 @@ mod tests {
         let mut word = Word::default();
         word.begin(100, None);
         word.wake(180, 9);
-        word.end(190, 1, HERE, 90, End::Woken(None));
+        end(&mut word, 190, 1, 90, End::Woken(None));
         assert_eq!(word.held_ns, HashMap::from([(9, 80)]));
         assert_eq!(word.taken_from, HashMap::from([(1, STACK)]));
         // Nobody waits meanwhile.
         word.begin(1000, None);
         word.wake(1010, 9);
-        word.end(1020, 1, HERE, 20, End::Woken(None));
+        end(&mut word, 1020, 1, 20, End::Woken(None));
         assert_eq!((word.held_ns[&9], word.busy_ns), (90, 110));
     }
 
@@ -291,7 +300,7 @@ mod tests {
             // Thread 7 waits, wakes and holds the lock all the time.
             for (waiter, waker, ns) in [(tid, 7, 500), (7, tid, number + 1)] {
                 word.begin(now, Some(waker));
-                word.end(now + ns, waiter, HERE, ns, End::Woken(Some(by(waker))));
+                end(&mut word, now + ns, waiter, ns, End::Woken(Some(by(waker))));
             }
             let site = &word.sites[&HERE];
             for len in [site.threads.len(), site.wakers.len(), word.held_ns.len(), word.taken_from.len()] {

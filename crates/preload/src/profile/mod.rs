@@ -17,6 +17,7 @@ use ufutex::syscall::Number;
 use ufutex::{Address, At, Key, Requeued};
 use ufutex_program::ring::{Kind, Ring};
 
+use crate::calls::{WAITV_MAX, Waitv};
 use crate::process::{Process, SpinLock, process};
 use crate::{memory, patch, raw, settings};
 
@@ -190,16 +191,22 @@ fn thread(process: &Process, ring: &Ring, now: u64) -> u64 {
 #[inline(always)]
 pub fn sleeps(number: Number, args: &[u64; 6], seat: u64) -> Option<Asleep> {
     let (process, ring) = ring()?;
-    note_sleep(process, ring, number, args, seat).then_some(Asleep { ring, seat })
+    let is_noted = match number {
+        Number::FutexWaitv => note_sleep_for_any(process, ring, args[0], args[1], seat),
+        Number::FutexWait => note_sleep(process, ring, (args[0], 2 << 32), &[], seat),
+        _ => note_sleep(process, ring, (args[0], args[1] & 0xffff_ffff), &[], seat),
+    };
+    is_noted.then_some(Asleep { ring, seat })
 }
 
 #[inline(never)]
-fn note_sleep(process: &'static Process, ring: &'static Ring, number: Number, args: &[u64; 6], seat: u64) -> bool {
-    let (address, operation) = match number {
-        Number::FutexWaitv => (memory::read::<crate::calls::Waitv>(args[0]).map_or(0, |word| word.uaddr), 1 << 32),
-        Number::FutexWait => (args[0], 2 << 32),
-        _ => (args[0], args[1] & 0xffff_ffff),
-    };
+fn note_sleep(
+    process: &'static Process,
+    ring: &'static Ring,
+    (address, operation): (u64, u64),
+    others: &[u64],
+    seat: u64,
+) -> bool {
     let now = now();
     let tid = thread(process, ring, now);
     // Not beyond the word's page, where there may be no memory.
@@ -208,7 +215,21 @@ fn note_sleep(process: &'static Process, ring: &'static Ring, number: Number, ar
         if (at + 7) >> 12 == address >> 12 { memory::read(at).unwrap_or(0) } else { 0 }
     });
     let stack = process.profile.stacks.record(now, ring);
-    write(ring, Kind::Sleeps, &[&[now, tid, address, operation, seat, stack], &around])
+    write(ring, Kind::Sleeps, &[&[now, tid, address, operation, seat, stack], &around, others])
+}
+
+/// As [`note_sleep`], for futex_waitv(2).
+#[inline(never)]
+fn note_sleep_for_any(process: &'static Process, ring: &'static Ring, list: u64, len: u64, seat: u64) -> bool {
+    let mut words = [0; WAITV_MAX];
+    // A list that is too long is refused.
+    let words = &mut words[..(len as u32 as usize).min(WAITV_MAX)];
+    for (i, address) in words.iter_mut().enumerate() {
+        let at = list.wrapping_add((i * size_of::<Waitv>()) as u64);
+        *address = memory::read::<Waitv>(at).map_or(0, |word| word.uaddr);
+    }
+    let (first, others) = words.split_first().map_or((0, &[][..]), |(first, others)| (*first, others));
+    note_sleep(process, ring, (first, 1 << 32), others, seat)
 }
 
 /// A thread that sleeps at a seat.
@@ -243,6 +264,17 @@ fn note_wake(process: &'static Process, ring: &'static Ring, seat: u64) {
     let tid = thread(process, ring, now);
     let stack = process.profile.stacks.record(now, ring);
     write(ring, Kind::Wakes, &[&[now, tid, seat, stack, vdso::getcpu().into()]]);
+}
+
+/// Notes that the calling thread is going to ask the kernel to wake at most this many waiters for a word. Noted before, so that the
+/// record comes before those of the waits that end.
+pub fn wakes_in_kernel(address: u64, most: u32) {
+    if let Some((process, ring)) = ring() {
+        let now = now();
+        let tid = thread(process, ring, now);
+        let stack = process.profile.stacks.record(now, ring);
+        write(ring, Kind::WakesInKernel, &[&[now, tid, address, stack, vdso::getcpu().into(), most.into()]]);
+    }
 }
 
 /// Notes each requeue that moves waiters.

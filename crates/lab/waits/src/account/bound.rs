@@ -43,7 +43,7 @@ impl Account {
                 process.early.clear();
             }
             if process.words.len() > process.sites + MOST {
-                process.words.retain(|_, word| !word.sites.is_empty() || word.has_waiters());
+                process.words.retain(|_, word| !word.sites.is_empty() || word.waiters() != 0);
             }
         }
     }
@@ -93,7 +93,7 @@ impl Account {
         };
         for process in self.processes.values_mut() {
             process.words.values_mut().for_each(|word| word.sites.retain(|_, site| keeps(site)));
-            process.words.retain(|_, word| !word.sites.is_empty() || word.has_waiters());
+            process.words.retain(|_, word| !word.sites.is_empty() || word.waiters() != 0);
             process.sites = process.words.values().map(|word| word.sites.len()).sum();
         }
     }
