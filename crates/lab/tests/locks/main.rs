@@ -117,8 +117,8 @@ fn shared_robust_and_inheriting_locks_have_waiters_wakers_and_owners() {
         assert!(wakes > 0.0 && ended >= 0.8 * wakes, "{shape}: {ended} of {wakes}: {pool}");
         let owners = pool["owners"].as_array().expect("owners");
         let held: f64 = owners.iter().map(|owner| number(owner, "held_ns")).sum();
-        // Four threads hold it for 4 ms, ten times each.
-        assert!(owners.len() == 4 && (0.1e9..number(pool, "total_ns")).contains(&held), "{shape}: {pool}");
+        // Four threads hold it for 4 ms, ten times each. For the one that comes last nobody may wait.
+        assert!(owners.len() >= 3 && (0.1e9..number(pool, "total_ns")).contains(&held), "{shape}: {pool}");
     }
 }
 

@@ -195,7 +195,11 @@ impl Account {
                 process.wakes(Waker { tid: tid as u32, stack: StackId(number), at_ns: time, cpu }, seat);
             }
             (Kind::WakesInKernel, &[time, tid, word, number, cpu, most]) => {
-                process.wakes_in_kernel(Waker { tid: tid as u32, stack: StackId(number), at_ns: time, cpu }, word, most);
+                process.wakes_in_kernel(
+                    Waker { tid: tid as u32, stack: StackId(number), at_ns: time, cpu },
+                    word,
+                    most,
+                );
             }
             (Kind::Ended, &[time, seat, result, cpu]) => process.ended(time, seat, result.cast_signed(), cpu),
             _ => {}
@@ -325,7 +329,8 @@ impl Process {
     fn end(&mut self, time: u64, tid: u32, end: End) {
         let wait = self.threads.get(&tid).and_then(|thread| thread.waits.as_ref());
         // A thread that holds a lock for good wakes nobody. It may have been unknown when this wait began.
-        let owner = wait.filter(|_| end == End::Other).and_then(|wait| Some((wait.word, self.owner(wait, &wait.around)?)));
+        let owner =
+            wait.filter(|_| end == End::Other).and_then(|wait| Some((wait.word, self.owner(wait, &wait.around)?)));
         if let Some((word, owner)) = owner.and_then(|(word, owner)| Some((self.words.get_mut(&word)?, owner))) {
             word.was_held_by(time, owner);
         }
@@ -470,6 +475,36 @@ pub mod tests {
     }
 
     #[test]
+    fn wake_in_the_kernel_belongs_to_a_wait_that_was_under_way() {
+        let mut account = Account::default();
+        let begins = |account: &mut Account, time, tid| {
+            account.note(1, Kind::Sleeps, &[time, tid, WORD, 0, IN_KERNEL | tid, 0, 0, 0, 0, 0]);
+        };
+        let wakes = |account: &mut Account, time, tid, most| {
+            account.note(1, Kind::WakesInKernel, &[time, tid, WORD, 0, 0, most]);
+        };
+        let ends = |account: &mut Account, time, tid, result: i64| {
+            account.note(1, Kind::Ended, &[time, IN_KERNEL | tid, result.cast_unsigned(), 1]);
+        };
+        wakes(&mut account, 500, 20, 1); // of nobody
+        begins(&mut account, 1000, 10);
+        begins(&mut account, 1100, 11);
+        wakes(&mut account, 1500, 20, 1);
+        ends(&mut account, 1600, 11, 0);
+        wakes(&mut account, 1700, 21, 9);
+        ends(&mut account, 1800, 10, -110);
+        begins(&mut account, 2000, 10);
+        ends(&mut account, 2001, 10, -11); // another value: no wait
+        begins(&mut account, 3000, 10);
+        ends(&mut account, 3500, 10, 0);
+        let site = &account.processes[&1].words[&WORD].sites[&(StackId(0), 0)];
+        let wakers: Vec<_> = site.wakers.iter().map(|((tid, _), sum)| (*tid, *sum)).collect();
+        assert_eq!(wakers, [(20, Sum { waits: 1, total_ns: 500 })], "21 came too late, and for no later wait");
+        assert_eq!((site.sum, site.timeouts), (Sum { waits: 3, total_ns: 1800 }, 1));
+        assert!(account.processes[&1].in_kernel.is_empty());
+    }
+
+    #[test]
     fn owner_is_a_thread_that_the_memory_beside_the_word_names() {
         let mut account = Account::default();
         sleeps(&mut account, 400, 20, 0);
@@ -528,6 +563,7 @@ pub mod tests {
             (Kind::Wakes, &[1; 4]),
             (Kind::Stack, &[]),
             (Kind::Ended, &[1; 3]),
+            (Kind::WakesInKernel, &[1; 5]),
             (Kind::Named, &[1; 2]),
         ] {
             let mut account = Account::default();

@@ -164,4 +164,39 @@ static void mutexes_and_conditions_never_say_EINTR(void) {
     CHECK(handled > 4);
 }
 
-MAIN(CASE(futex_waits), CASE(futex2_waits), CASE(semaphores), CASE(mutexes_and_conditions_never_say_EINTR))
+static atomic_int over;
+
+static void *signals_all_the_time(void *to) {
+    for (; !over; nap_us(20)) CHECK_EQ(pthread_kill(*(pthread_t *)to, SIGUSR1), 0);
+    return NULL;
+}
+
+static void *locks_and_unlocks(void *unused) {
+    for (int i = 0; i < 300; i++) {
+        long locked = futex(&words[0], op, 0, NULL, NULL, 0);
+        if (locked) return (void *)(long)errno;
+        nap_us(10);
+        if (futex(&words[0], FUTEX_UNLOCK_PI | (op & FUTEX_PRIVATE_FLAG), 0, NULL, NULL, 0)) return (void *)(long)errno;
+    }
+    return unused;
+}
+
+// A lock with priority inheritance goes on waiting whatever the handler, and neither unlocking nor a wake is interrupted.
+static void locks_and_wakes_are_not_interrupted(void) {
+    handle(0);
+    for (int private = 0; private < 2; private++) {
+        handled = over = 0;
+        op = FUTEX_LOCK_PI | (private ? FUTEX_PRIVATE_FLAG : 0);
+        words[0] = 0;
+        pthread_t self = pthread_self(), one = start(locks_and_unlocks, NULL), two = start(locks_and_unlocks, NULL);
+        pthread_t signals[2] = {start(signals_all_the_time, &one), start(signals_all_the_time, &self)};
+        for (int i = 0; i < 3000; i++) CHECK_EQ(futex(&words[1], FUTEX_WAKE | (private ? FUTEX_PRIVATE_FLAG : 0), 1, NULL, NULL, 0), 0);
+        show((long)join(two), "the other one%s", private ? " private" : "");
+        over = 1;
+        for (int i = 0; i < 2; i++) join(signals[i]);
+        show((long)join(one), "interrupted%s", private ? " private" : "");
+        CHECK(handled > 0);
+    }
+}
+
+MAIN(CASE(locks_and_wakes_are_not_interrupted), CASE(futex_waits), CASE(futex2_waits), CASE(semaphores), CASE(mutexes_and_conditions_never_say_EINTR))
