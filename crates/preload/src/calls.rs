@@ -5,7 +5,9 @@
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 
+use ufutex::observe::Observer;
 use ufutex::syscall::Number;
+use ufutex::{Address, At, Key, Requeued};
 
 use crate::process::{Process, process};
 use crate::settings;
@@ -223,14 +225,34 @@ fn count_in_report(kind: usize, address: u64) {
 /// is left out.
 pub fn sleeps(number: Number, address: u64) -> Option<u64> {
     let process = counted().filter(|_| number != Number::FutexWaitv)?;
-    process.hot.sleeps(address);
-    Some(profile::now())
+    let now = profile::now();
+    process.hot.sleeps(address, now);
+    Some(now)
 }
 
 /// Adds the time since `since`, which [`sleeps`] returned, to the word.
 pub fn slept(address: u64, since: u64) {
     if let Some(process) = process() {
-        process.hot.slept(address, profile::now().saturating_sub(since));
+        process.hot.slept(address, since, profile::now());
+    }
+}
+
+/// Counts what wakes and requeues do to each word, and notes requeues for `ufutex locks`.
+#[derive(Debug)]
+pub struct Observed;
+
+impl Observer for Observed {
+    fn woke(&self, word: At<Address>, woken: usize) {
+        if let Some(process) = counted() {
+            process.hot.changed(word.address(), woken as u64, 0);
+        }
+    }
+
+    fn requeued(&self, from: At<Address>, _: At<Address>, done: Requeued) {
+        if let Some(process) = counted() {
+            process.hot.changed(from.address(), done.woken as u64, done.requeued as u64);
+        }
+        profile::requeued(from.address(), done.requeued as u64);
     }
 }
 

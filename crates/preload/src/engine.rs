@@ -117,7 +117,8 @@ impl Engine {
             .counters(settings.stats.is_some())
             .early_return(!settings.watch)
             .spin(settings.spin);
-        let options = if settings.profile.is_some() { options.observer(&profile::Requeues) } else { options };
+        let is_observed = settings.profile.is_some() || settings.stats.is_some();
+        let options = if is_observed { options.observer(&calls::Observed) } else { options };
         let domain = Domain::with_options(&system, options);
         if let Some(slots) = settings.slots {
             // As if the program had asked for it. 0 then means the global table for good.

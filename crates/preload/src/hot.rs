@@ -43,12 +43,18 @@ struct Set {
     /// The number of threads that sleep for the word, and the greatest number so far.
     sleeping: [AtomicU64; WAYS],
     sleeping_most: [AtomicU64; WAYS],
+    /// Since when there is a thread that sleeps, and for how long there was one, in nanoseconds.
+    busy_since: [AtomicU64; WAYS],
+    busy_ns: [AtomicU64; WAYS],
+    /// How many waiters calls have woken, and moved to another word.
+    woken: [AtomicU64; WAYS],
+    requeued: [AtomicU64; WAYS],
     /// How many waits had each [`length`].
     lengths: [[AtomicU32; LENGTHS]; WAYS],
 }
 
 /// A word, how many calls named it, and for how long threads slept for it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct Word {
     /// Its address, as text, since many readers of JSON cannot represent numbers beyond 2^53.
     #[serde(serialize_with = "hexadecimal")]
@@ -67,6 +73,12 @@ pub struct Word {
     pub longest_ns: u64,
     /// How many threads slept for it at a time, at most.
     pub waiters_most: u64,
+    /// How many on average, while there were any.
+    pub waiters_mean: f64,
+    /// How many waiters calls have woken.
+    pub wakes: u64,
+    /// How many they have moved to another word.
+    pub requeues: u64,
 }
 
 fn hexadecimal<S: Serializer>(address: &u64, to: S) -> Result<S::Ok, S::Error> {
@@ -82,23 +94,37 @@ impl Hot {
 
     /// Notes that a thread begins to sleep for the word, which a call has named before. A thread that is cancelled meanwhile stays
     /// counted.
-    pub fn sleeps(&self, address: u64) {
+    pub fn sleeps(&self, address: u64, now: u64) {
         let set = self.set(address);
         let Some(way) = set.way(address) else { return };
         let sleeping = set.sleeping[way].fetch_add(1, Relaxed) + 1;
+        if sleeping == 1 {
+            set.busy_since[way].store(now, Relaxed);
+        }
         set.sleeping_most[way].fetch_max(sleeping, Relaxed);
     }
 
     /// Notes that a thread has slept for the word.
-    pub fn slept(&self, address: u64, ns: u64) {
+    pub fn slept(&self, address: u64, since: u64, now: u64) {
         let set = self.set(address);
         let Some(way) = set.way(address) else { return };
+        let (ns, busy_since) = (now.saturating_sub(since), set.busy_since[way].load(Relaxed));
         // The number is 0 if the word lost its counter while the thread slept, and then got one again.
-        _ = set.sleeping[way].fetch_update(Relaxed, Relaxed, |sleeping| sleeping.checked_sub(1));
+        if set.sleeping[way].fetch_update(Relaxed, Relaxed, |sleeping| sleeping.checked_sub(1)) == Ok(1) {
+            set.busy_ns[way].fetch_add(now.saturating_sub(busy_since), Relaxed);
+        }
         set.waits[way].fetch_add(1, Relaxed);
         set.waited_ns[way].fetch_add(ns, Relaxed);
         set.longest_ns[way].fetch_max(ns, Relaxed);
         set.lengths[way][length(ns)].fetch_add(1, Relaxed);
+    }
+
+    /// Notes what a call has done to waiters for the word, which it has named before.
+    pub fn changed(&self, address: u64, woken: u64, requeued: u64) {
+        let set = self.set(address);
+        let Some(way) = set.way(address) else { return };
+        set.woken[way].fetch_add(woken, Relaxed);
+        set.requeued[way].fetch_add(requeued, Relaxed);
     }
 
     fn set(&self, address: u64) -> &Set {
@@ -183,9 +209,10 @@ impl Set {
         // counted for the wrong word, but no counter is lost.
         if self.words[way].compare_exchange(before, address, Relaxed, Relaxed).is_ok() {
             self.doubtful[way].store(fewest, Relaxed);
-            // The times so far are of the word that had the counter before.
-            let times = [&self.waits, &self.waited_ns, &self.longest_ns, &self.sleeping, &self.sleeping_most];
-            times.iter().for_each(|of| of[way].store(0, Relaxed));
+            // What was noted so far is of the word that had the counter before.
+            let times = [&self.waits, &self.waited_ns, &self.longest_ns, &self.busy_ns];
+            let numbers = [&self.sleeping, &self.sleeping_most, &self.woken, &self.requeued];
+            times.iter().chain(&numbers).for_each(|of| of[way].store(0, Relaxed));
             if before != 0 {
                 self.lengths[way].iter().for_each(|count| count.store(0, Relaxed));
             }
@@ -209,11 +236,21 @@ impl Set {
             let address = self.words[way].load(Relaxed);
             let calls_at_most = self.calls[way].load(Relaxed);
             let calls_at_least = calls_at_most.saturating_sub(self.doubtful[way].load(Relaxed));
-            let [waits, waited_ns, longest_ns, waiters_most] =
-                [&self.waits, &self.waited_ns, &self.longest_ns, &self.sleeping_most].map(|of| of[way].load(Relaxed));
-            let p99_ns = self.p99(way).min(longest_ns);
-            let word =
-                Word { address, calls_at_most, calls_at_least, waits, waited_ns, p99_ns, longest_ns, waiters_most };
+            let of = |numbers: &[AtomicU64; WAYS]| numbers[way].load(Relaxed);
+            let (waits, waited_ns, longest_ns) = (of(&self.waits), of(&self.waited_ns), of(&self.longest_ns));
+            let word = Word {
+                address,
+                calls_at_most,
+                calls_at_least,
+                waits,
+                waited_ns,
+                p99_ns: self.p99(way).min(longest_ns),
+                longest_ns,
+                waiters_most: of(&self.sleeping_most),
+                waiters_mean: if waits == 0 { 0.0 } else { waited_ns as f64 / of(&self.busy_ns).max(1) as f64 },
+                wakes: of(&self.woken),
+                requeues: of(&self.requeued),
+            };
             (address != 0 && calls_at_most != 0).then_some(word)
         })
     }

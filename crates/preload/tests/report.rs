@@ -34,24 +34,37 @@ fn word(address: u64, calls_at_most: u64, calls_at_least: u64) -> Word {
 #[test]
 fn times_belong_to_the_word_that_has_the_counter() {
     let hot = hot();
-    hot.slept(0x1000, 7); // no call has named it
+    hot.slept(0x1000, 0, 7); // no call has named it
+    hot.changed(0x1000, 7, 7);
     hot.count(0x1000);
     hot.count(0x2000);
     hot.count(0x2000);
-    hot.sleeps(0x1000);
-    hot.sleeps(0x1000);
-    hot.slept(0x1000, 500);
-    hot.slept(0x1000, 300);
-    hot.slept(0x1000, 200); // its beginning was not counted
-    hot.sleeps(0x1000);
-    let slept = Word { waits: 3, waited_ns: 1000, p99_ns: 500, longest_ns: 500, waiters_most: 2, ..word(0x1000, 1, 1) };
+    hot.sleeps(0x1000, 1000);
+    hot.sleeps(0x1000, 1100);
+    hot.slept(0x1000, 1000, 1500);
+    hot.slept(0x1000, 1200, 1500);
+    hot.slept(0x1000, 1600, 1800); // its beginning was not counted
+    hot.changed(0x1000, 2, 0);
+    hot.changed(0x1000, 1, 3);
+    hot.sleeps(0x1000, 9000);
+    let slept = Word {
+        waits: 3,
+        waited_ns: 1000,
+        p99_ns: 500,
+        longest_ns: 500,
+        waiters_most: 2,
+        waiters_mean: 2.0, // in the 500 ns from the first sleep to the end of the last
+        wakes: 3,
+        requeues: 3,
+        ..word(0x1000, 1, 1)
+    };
     assert_eq!(hot.top(9), [slept, word(0x2000, 2, 2)], "the time slept comes first");
     assert_eq!(hot.most_calls(), 2);
     // More words than counters, so that others take over each counter.
     for address in 0..1_000_000 {
         hot.count(0x1_0000_0000 + 4 * address);
     }
-    assert!(hot.top(9).iter().all(|word| word.waits == 0));
+    assert!(hot.top(9).iter().all(|word| (word.waits, word.wakes, word.waiters_mean) == (0, 0, 0.0)));
 }
 
 #[test]
@@ -62,13 +75,13 @@ fn ninety_nine_of_a_hundred_waits_are_not_longer_than_their_p99() {
         let hot = hot();
         hot.count(0x1000);
         let p99 = || hot.top(1)[0].p99_ns;
-        (0..100).for_each(|_| hot.slept(0x1000, most));
+        (0..100).for_each(|_| hot.slept(0x1000, 0, most));
         assert_eq!(p99(), most, "no longer than the longest");
-        (0..100).for_each(|_| hot.slept(0x1000, one));
+        (0..100).for_each(|_| hot.slept(0x1000, 0, one));
         assert!((one * 4 / 5..=one).contains(&p99()), "half of them: {}", p99());
-        (0..9_800).for_each(|_| hot.slept(0x1000, most));
+        (0..9_800).for_each(|_| hot.slept(0x1000, 0, most));
         assert!((most..=most * 5 / 4 + 1024).contains(&p99()), "one of a hundred: {}", p99());
-        hot.slept(0x1000, one);
+        hot.slept(0x1000, 0, one);
         assert!((one * 4 / 5..=one).contains(&p99()), "101 of 10,001: {}", p99());
     }
 }
@@ -192,6 +205,9 @@ fn report() -> Report {
                     p99_ns: 6_000,
                     longest_ns: 7_000,
                     waiters_most: 2,
+                    waiters_mean: 1.25,
+                    wakes: 3,
+                    requeues: 1,
                     ..word(0x3000, 9, 9)
                 },
             },
@@ -222,8 +238,9 @@ fn text_is_aligned_and_leaves_out_what_is_zero_or_too_little() {
 
          1,000,000      0x7f0000001000             #   80.99 % of all calls, in libc.so.6+0x1000
                  9      0x3000                     #    0.00 % of all calls, in anonymous memory
-                                                   #  slept 10.0µs in 4 waits of 2 threads at most
+                                                   #  slept 10.0µs in 4 waits of 2 threads at most, 1.25 on average
                                                    #  2.5µs each, p99 6.0µs, 7.0µs at most
+                                                   #  3 woken, 1 moved to another word
           ~200,000      0x1000                     #   16.20 % of all calls, in anonymous memory
                  ~      at least: more words were used than are counted one by one
 
@@ -293,13 +310,17 @@ fn json_is_one_line_with_units_in_its_names() {
         },
         "hottest": [
             {"address": "0x7f0000001000", "place": "libc.so.6+0x1000", "calls_at_most": 1_000_000,
-             "calls_at_least": 1_000_000, "waits": 0, "waited_ns": 0, "p99_ns": 0, "longest_ns": 0, "waiters_most": 0},
+             "calls_at_least": 1_000_000, "waits": 0, "waited_ns": 0, "p99_ns": 0, "longest_ns": 0, "waiters_most": 0,
+             "waiters_mean": 0.0, "wakes": 0, "requeues": 0},
             {"address": "0x3000", "place": null, "calls_at_most": 9, "calls_at_least": 9, "waits": 4, "waited_ns": 10_000,
-             "p99_ns": 6_000, "longest_ns": 7_000, "waiters_most": 2},
+             "p99_ns": 6_000, "longest_ns": 7_000, "waiters_most": 2, "waiters_mean": 1.25,
+             "wakes": 3, "requeues": 1},
             {"address": "0x1000", "place": null, "calls_at_most": 200_009, "calls_at_least": 200_000, "waits": 0,
-             "waited_ns": 0, "p99_ns": 0, "longest_ns": 0, "waiters_most": 0},
+             "waited_ns": 0, "p99_ns": 0, "longest_ns": 0, "waiters_most": 0,
+             "waiters_mean": 0.0, "wakes": 0, "requeues": 0},
             {"address": "0x2000", "place": null, "calls_at_most": 1_000_000, "calls_at_least": 12_000, "waits": 0,
-             "waited_ns": 0, "p99_ns": 0, "longest_ns": 0, "waiters_most": 0},
+             "waited_ns": 0, "p99_ns": 0, "longest_ns": 0, "waiters_most": 0,
+             "waiters_mean": 0.0, "wakes": 0, "requeues": 0},
         ],
     });
     assert_eq!(json, expected);

@@ -188,7 +188,8 @@ cpu_user_ns, cpu_system_ns, calls {operation: number}, kernel_calls, shared_call
 processes may share), threads_most, waiting_most (at a time), words (number of words named; a lower bound unless
 words_exact), most_calls (of a word), counters {name: number}, hottest [{address (text), place (text or null),
 calls_at_most, calls_at_least, waits (that slept), waited_ns, p99_ns (up to a quarter too high), longest_ns,
-waiters_most (at a time)}]; with --timers also timers {name: number}.
+waiters_most (at a time), waiters_mean (while there were any), wakes and requeues (waiters that calls have woken, and
+moved to another word)}]; with --timers also timers {name: number}.
 
 --slots N has the effect of prctl(PR_FUTEX_HASH, PR_FUTEX_HASH_SET_SLOTS, N) at the start: the size policy no longer
 applies, but the program may set another number, unless --immutable. --policy N is a size policy with the fixed size N.

@@ -500,6 +500,8 @@ fn report_of_run_has_the_time_slept_for_each_word() {
         assert!(0.0 < p99 && p99 <= longest, "{word}");
     }
     assert!(number(&words[0], "waits") > 0.0);
+    let mean = number(&words[0], "waiters_mean");
+    assert!((1.0..=5.0).contains(&mean) && number(&words[0], "wakes") > 0.0, "{words:?}");
     // Six threads want it: one holds it, and the others wait.
     assert_eq!(number(&words[0], "waiters_most"), 5.0, "{words:?}");
 }

@@ -12,9 +12,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use core::{mem, ptr};
 use std::vec::Vec;
 
-use ufutex::observe::Observer;
 use ufutex::syscall::Number;
-use ufutex::{Address, At, Key, Requeued};
 use ufutex_program::ring::{Kind, Ring};
 
 use crate::calls::{WAITV_MAX, Waitv};
@@ -277,17 +275,12 @@ pub fn wakes_in_kernel(address: u64, most: u32) {
     }
 }
 
-/// Notes each requeue that moves waiters.
-#[derive(Debug)]
-pub struct Requeues;
-
-impl Observer for Requeues {
-    fn requeued(&self, from: At<Address>, _: At<Address>, done: Requeued) {
-        if let Some((_, ring)) = ring()
-            && done.requeued != 0
-        {
-            write(ring, Kind::Requeued, &[&[from.address(), done.requeued as u64]]);
-        }
+/// Notes that this many waiters were moved from this word to another.
+pub fn requeued(address: u64, waiters: u64) {
+    if waiters != 0
+        && let Some((_, ring)) = ring()
+    {
+        write(ring, Kind::Requeued, &[&[address, waiters]]);
     }
 }
 

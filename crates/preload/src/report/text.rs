@@ -135,9 +135,12 @@ impl Text {
             if let Some(mean) = word.waited_ns.checked_div(word.waits) {
                 let [all, mean, p99, longest] = [word.waited_ns, mean, word.p99_ns, word.longest_ns]
                     .map(|ns| format!("{:.1?}", Duration::from_nanos(ns)));
-                let (waits, waiters) = (grouped(word.waits), word.waiters_most);
-                writeln!(self.0, "{:<50} #  slept {all} in {waits} waits of {waiters} threads at most", "")?;
+                let (waits, most, waiters) = (grouped(word.waits), word.waiters_most, word.waiters_mean);
+                let of = format!("of {most} threads at most, {waiters:.2} on average");
+                writeln!(self.0, "{:<50} #  slept {all} in {waits} waits {of}", "")?;
                 writeln!(self.0, "{:<50} #  {mean} each, p99 {p99}, {longest} at most", "")?;
+                let (woken, moved) = (grouped(word.wakes), grouped(word.requeues));
+                writeln!(self.0, "{:<50} #  {woken} woken, {moved} moved to another word", "")?;
             }
         }
         if doubt {
