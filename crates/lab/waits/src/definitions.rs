@@ -1,36 +1,44 @@
 //! Where variables are defined, by debug information. addr2line, which has the lines of functions, has none of variables, so this file
 //! reads them with gimli, on which addr2line is built.
 
-use addr2line::gimli::{self, AttributeValue, Dwarf, EndianSlice, LittleEndian, Operation, Unit};
-use object::{Object, ObjectSection, ReadCache};
-use std::collections::HashMap;
-use std::fs::File;
+use addr2line::gimli::{self, AttributeValue, Dwarf, EndianSlice, LittleEndian, Operation, Section, Unit};
+use crate::names;
+use object::{Object, ObjectSection};
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
 type Entry<'a> = gimli::DebuggingInformationEntry<Slice<'a>>;
 
-/// Files, without their directories, and lines of a file's variables, by address. Empty without debug information.
-pub fn of(path: &Path) -> HashMap<u64, (String, u32)> {
-    read(path).unwrap_or_default()
+/// Files, without their directories, and lines of the file's variables that begin at these addresses. Empty without debug information.
+pub fn of(path: &Path, wanted: &HashSet<u64>) -> HashMap<u64, (String, u32)> {
+    read(path, wanted).unwrap_or_default()
 }
 
-fn read(path: &Path) -> Option<HashMap<u64, (String, u32)>> {
-    let file = ReadCache::new(File::open(path).ok()?);
-    let object = object::File::parse(&file).ok()?;
+fn read(path: &Path, wanted: &HashSet<u64>) -> Option<HashMap<u64, (String, u32)>> {
+    let file = names::map(path)?;
+    let object = object::File::parse(&*file).ok()?;
     let section = |id: gimli::SectionId| {
         let data = object.section_by_name(id.name()).and_then(|section| section.uncompressed_data().ok());
         Ok::<_, gimli::Error>(data.unwrap_or_default())
     };
     let sections = gimli::DwarfSections::load(section).ok()?;
     let dwarf = sections.borrow(|data| Slice::new(data, LittleEndian));
+    let named = offsets(dwarf.debug_info.reader().slice(), wanted);
+    // There an entry may have the number of an address in a list.
+    let has_list = object.section_by_name(gimli::SectionId::DebugAddr.name()).is_some();
     let mut places = HashMap::new();
     let mut units = dwarf.units();
     while let Ok(Some(header)) = units.next() {
+        let begin = header.debug_info_offset()?.0;
+        let is_in = |offset: &usize| (begin..begin + header.length_including_self()).contains(offset);
+        if !has_list && !named.iter().any(is_in) {
+            continue;
+        }
         let Ok(unit) = dwarf.unit(header) else { continue };
         // `None` at the first entry that cannot be read.
         _ = variables(&unit, |entry| {
-            if let Some(address) = address(&dwarf, &unit, entry)
+            if let Some(address) = address(&dwarf, &unit, entry).filter(|address| wanted.contains(address))
                 && let Some(place) = place(&dwarf, &unit, entry)
             {
                 places.insert(address, place);
@@ -38,6 +46,14 @@ fn read(path: &Path) -> Option<HashMap<u64, (String, u32)>> {
         });
     }
     Some(places)
+}
+
+/// Where the bytes of these addresses stand, as the place of a variable. All entries of a large program would take a second to read.
+fn offsets(info: &[u8], wanted: &HashSet<u64>) -> Vec<usize> {
+    // An expression of nine bytes: the operation, and an address.
+    let begins = memchr::memmem::find_iter(info, &[9, gimli::DW_OP_addr.0]);
+    let address = |at: &usize| info.get(at + 2..at + 10)?.try_into().ok().map(u64::from_le_bytes);
+    begins.filter(|at| address(at).is_some_and(|address| wanted.contains(&address))).collect()
 }
 
 /// Calls `f` with the variables of a unit. Most entries are none: their attributes are skipped.

@@ -3,10 +3,10 @@
 use crate::account::{Mapped, Process};
 use crate::definitions;
 use addr2line::Loader;
-use object::{Object, ObjectSegment, ReadCache};
+use memmap2::Mmap;
+use object::{Object, ObjectSegment, ObjectSymbol};
 use std::borrow::Cow;
-use std::cell::OnceCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::fs::File;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -61,12 +61,10 @@ struct Module {
     symbols: Loader,
     /// The separate file with its debug information.
     debug: Option<Loader>,
-    /// For a file of glibc, instead of `debug`: the symbols of its separate file, by address. Reading the rest would take 60 ms.
-    of_glibc: Vec<(u64, String)>,
+    /// For a file of glibc, instead of `debug`: its separate file, whose symbols are read. Reading the rest would take 60 ms.
+    of_glibc: Option<Mmap>,
     /// The file that has debug information, if any has.
     described_by: PathBuf,
-    /// Files and lines of its variables by address. Read when they are wanted: it may take seconds.
-    definitions: OnceCell<HashMap<u64, (String, u32)>>,
 }
 
 impl Module {
@@ -76,8 +74,8 @@ impl Module {
         if !status.is_file() || status.ino() != inode {
             return None;
         }
-        let file = ReadCache::new(File::open(path).ok()?);
-        let object = object::File::parse(&file).ok()?;
+        let file = map(path)?;
+        let object = object::File::parse(&*file).ok()?;
         let first = object.segments().map(|segment| segment.address()).min()? & !0xfff;
         let end = object.segments().map(|segment| segment.address().saturating_add(segment.size())).max()?;
         let build_id = object.build_id().ok().flatten().map(<[u8]>::to_vec);
@@ -86,9 +84,9 @@ impl Module {
         let name = printable(&path.file_name()?.to_string_lossy());
         let is_glibc = GLIBC.contains(&name.as_str());
         let debug = separate.as_ref().filter(|_| !is_glibc).and_then(|file| Loader::new(file).ok());
-        let of_glibc = separate.as_ref().filter(|_| is_glibc).and_then(|file| all_symbols(file)).unwrap_or_default();
+        let of_glibc = separate.as_ref().filter(|_| is_glibc).and_then(|file| map(file));
         let described_by = separate.unwrap_or_else(|| path.to_path_buf());
-        Some(Self { name, first, end, symbols, debug, of_glibc, described_by, definitions: OnceCell::new() })
+        Some(Self { name, first, end, symbols, debug, of_glibc, described_by })
     }
 
     /// The functions at an address, the innermost first.
@@ -125,9 +123,8 @@ impl Module {
 
     /// The symbol that an address is in, and where it begins.
     fn symbol(&self, at: u64) -> Option<(String, u64)> {
-        let behind = self.of_glibc.partition_point(|(address, _)| *address <= at);
-        if let Some((address, name)) = self.of_glibc[..behind].last() {
-            return Some((name.clone(), *address));
+        if let Some(symbol) = self.of_glibc.as_ref().and_then(|file| symbol_at(file, at)) {
+            return Some(symbol);
         }
         let mut loaders = self.debug.iter().chain([&self.symbols]);
         loaders.find_map(|loader| {
@@ -145,11 +142,19 @@ impl Module {
 /// The files of glibc in which threads wait.
 const GLIBC: [&str; 3] = ["libc.so.6", "libpthread.so.0", "ld-linux-x86-64.so.2"];
 
-fn all_symbols(path: &Path) -> Option<Vec<(u64, String)>> {
-    let file = ReadCache::new(File::open(path).ok()?);
-    let map = object::File::parse(&file).ok()?.symbol_map();
-    let name = |name: &str| printable(name.split('@').next().unwrap_or_default());
-    Some(map.symbols().iter().map(|symbol| (symbol.address(), name(symbol.name()))).collect())
+/// The last symbol that begins at the address or before it. A list of all would take longer than the few addresses of a program.
+fn symbol_at(file: &[u8], at: u64) -> Option<(String, u64)> {
+    let object = object::File::parse(file).ok()?;
+    let begun = object.symbols().filter(|symbol| symbol.is_definition() && symbol.address() <= at);
+    let symbol = begun.max_by_key(ObjectSymbol::address)?;
+    Some((printable(symbol.name().ok()?.split('@').next().unwrap_or_default()), symbol.address()))
+}
+
+/// A file in memory.
+pub fn map(path: &Path) -> Option<Mmap> {
+    // SAFETY: what is read may change, but only bytes are read. Who makes the file shorter meanwhile ends this command by SIGBUS; the
+    // lines of functions are read in the same way by addr2line.
+    unsafe { Mmap::map(&File::open(path).ok()?) }.ok()
 }
 
 /// The name without control characters: it goes to a terminal.
@@ -238,12 +243,24 @@ impl Names {
 }
 
 impl Names {
-    /// File and line where the variable at an address is defined. `None` without debug information.
-    pub fn definition(&mut self, process: &Process, at: u64) -> Option<String> {
-        let (module, address) = self.module(process, at)?;
-        let (_, begin) = module.symbol(address)?;
-        let (file, line) = module.definitions.get_or_init(|| definitions::of(&module.described_by)).get(&begin)?;
-        Some(printable(&format!("{file}:{line}")))
+    /// File and line where the variable at each address is defined. `None` without debug information.
+    pub fn definitions(&mut self, words: &[(&Process, u64)]) -> Vec<Option<String>> {
+        // Each file is read once.
+        let mut wanted: HashMap<PathBuf, HashSet<u64>> = HashMap::new();
+        let mut begin = |(process, at): &(&Process, u64)| {
+            let (module, address) = self.module(process, *at)?;
+            let (_, begin) = module.symbol(address)?;
+            wanted.entry(module.described_by.clone()).or_default().insert(begin);
+            Some((module, begin))
+        };
+        let begins: Vec<_> = words.iter().map(&mut begin).collect();
+        let found: HashMap<_, _> =
+            wanted.iter().map(|(path, wanted)| (path.as_path(), definitions::of(path, wanted))).collect();
+        let place = |(module, begin): (Rc<Module>, u64)| {
+            let (file, line) = found[module.described_by.as_path()].get(&begin)?;
+            Some(printable(&format!("{file}:{line}")))
+        };
+        begins.into_iter().map(|begin| begin.and_then(place)).collect()
     }
 }
 

@@ -129,6 +129,9 @@ pub fn lines(account: &Account, names: &mut Names) -> Vec<Line> {
             lines.push(line(account, names, (*number, process), gathered));
         }
     }
+    let words: Vec<_> = lines.iter().map(|line: &Line| (&account.processes[&line.process], line.address)).collect();
+    let places = names.definitions(&words);
+    lines.iter_mut().zip(places).for_each(|(line, place)| line.defined_at = place);
     lines.sort_by_key(|line| (!line.is_lock, Reverse(line.total_ns), line.pid, line.address));
     lines
 }
@@ -166,7 +169,6 @@ fn line(account: &Account, names: &mut Names, (number, process): (usize, &Proces
     }
     let mut held: Vec<_> = held.into_iter().filter(|(_, ns)| *ns != 0).collect();
     held.sort_by_key(|(_, ns)| Reverse(*ns));
-    let defined_at = if let [(address, _)] = words[..] { names.definition(process, address) } else { None };
     let mut frames = |id: StackId| names.stack(number, process, account.stack(id));
     let owners = held.iter().take(MOST).map(|(tid, ns)| {
         let taken_from = words.iter().find_map(|(_, word)| word.taken_from.get(tid));
@@ -181,7 +183,7 @@ fn line(account: &Account, names: &mut Names, (number, process): (usize, &Proces
         // Of several words there is no one address.
         address: if let [(address, _)] = words[..] { address } else { 0 },
         name,
-        defined_at,
+        defined_at: None,
         kind,
         is_lock: kind.is_lock.unwrap_or(passed_on * 2 > wakes),
         waits,
