@@ -84,11 +84,12 @@ stack, for how long, and the thread that ended it. Names are looked up at the en
 
 /// Text below the options.
 pub const MORE: &str = "\
-What is seen: waits for futexes of one process (FUTEX_PRIVATE_FLAG) that sleep: mutexes, condition variables, rwlocks,
-semaphores, barriers, and what languages park their threads with. A lock that is taken at once makes no call and is not
-seen. Left to the kernel, and not seen: pthread_join, futexes shared between processes, locks with priority inheritance,
-robust mutexes. After a program has installed a seccomp filter of its own, nothing more is recorded. A wait for
-several words (futex_waitv) counts for the first.
+What is seen: waits for futexes that sleep: mutexes, also those that are robust, have priority inheritance or are shared
+between processes, condition variables, rwlocks, semaphores, barriers, pthread_join, and what languages park their
+threads with. A lock that is taken at once makes no call and is not seen. The thread that ends a wait is known if it is
+of the same process. After a program has installed a seccomp filter of its own, nothing more is recorded. A wait for
+several words (futex_waitv) counts for the one that ends it. Not seen: futex_wait(2) and requeues of words that
+processes share, FUTEX_WAIT_REQUEUE_PI; glibc makes none of these calls.
 
 Names: a variable's symbol; for other memory, such as the heap, the function in which threads wait for most of the
 time. Both have file and line if there is debug information: in the file, or in /usr/lib/debug by build ID. Functions
@@ -96,17 +97,18 @@ of glibc have names without lines. Stacks are walked by the tables of the progra
 pointers where there are none. Code that the program has compiled itself is named by /tmp/perf-PID.map, if it writes
 one (java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit, node --perf-basic-prof, python -X perf).
 
-The owner is the thread that the lock itself names (glibc's mutexes, but for timed locks of them, and the writer of its
-rwlocks), or else the thread that ends the wait. Deadlocks are found by the first alone.
+The owner is the thread that the lock itself names (glibc's mutexes, but for timed locks of them, the writer of its
+rwlocks, any lock with priority inheritance), or else the thread that ends the wait. Deadlocks are found by the first
+alone, and by the thread for whose end pthread_join waits.
 
 At SIGUSR1, Ctrl-C and SIGTERM, and with --hang, it prints each waiting thread: for how long, for what, which thread
-holds that, and the stack. Threads of which each waits for a lock that the next one holds are a deadlock. SIGTERM is
-passed on to the program. A second Ctrl-C or SIGTERM ends ufutex at once.
+holds that, and the stack. Threads of which each waits for a lock that the next one holds, or for the next one's end,
+are a deadlock. SIGTERM is passed on to the program. A second Ctrl-C or SIGTERM ends ufutex at once.
 On a terminal it says each second how many waits there were so far, if PROGRAM's stdout and stderr are files or
 /dev/null: ufutex locks -- sh -c 'exec ./server > log 2>&1'.
 --hang: a program hangs if for TIME no thread has begun or ended a wait, PROGRAM and (with -f) its children have used no
 CPU time, and a thread waits for a futex; or if a deadlock is as old as TIME. A server without requests looks the same.
-A hang in read or pthread_join alone is not found. SIGTERM, and SIGKILL 2 s later, go to PROGRAM; its children are not
+A hang in read alone is not found. SIGTERM, and SIGKILL 2 s later, go to PROGRAM; its children are not
 ended.
 
 --json, one object per line, locks first: pid, word (address, text; null if the object stands for the words of several

@@ -21,7 +21,7 @@ pub const LOCKS: &str = "Locks, for which threads waited until another gave them
 pub const EVENTS: &str = "Events for which threads waited: work, a condition";
 /// What stands in place of both.
 pub const NOTHING: &str =
-    "No thread has slept in a wait for a private futex. Waits of child processes are seen with -f.";
+    "No thread has slept in a wait for a futex. Waits of child processes are seen with -f.";
 
 /// The whole table.
 pub fn text(command: &str, missing: &[String], account: &Account, lines: &[Line]) -> String {
