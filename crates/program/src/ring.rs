@@ -7,10 +7,13 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Words for records, a power of two: 2 MiB, all of which the writer allocates at the beginning.
-/// The records of 11,900 waits fit, without their stacks.
+/// The records of 10,700 waits fit, without their stacks.
 pub const WORDS: u64 = 1 << 18;
 /// Words that only [`Kind::Ended`] may use. The ends of 3,276 waits fit.
 const FOR_ENDS: u64 = 1 << 14;
+/// Words that besides only [`Kind::Stack`] and [`Kind::Mapped`] may use. Their writers hold locks and cannot wait for the reader, so they
+/// have asked [`Ring::has_room`] before. As many writers as there are locks may have asked at once.
+const FOR_LOCKED: u64 = 1 << 13;
 /// Number that says that the file is ready, with a version.
 const READY: u64 = u64::from_le_bytes(*b"ufxlock5");
 /// Most words of a record.
@@ -95,10 +98,10 @@ impl Ring {
         self.dropped.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether there is room for the longest record.
+    /// Whether there is room for the longest record of any kind.
     pub fn has_room(&self) -> bool {
         let used = self.head().saturating_sub(self.tail.0.load(Ordering::Relaxed));
-        used + MOST_WORDS as u64 <= WORDS - FOR_ENDS
+        used + MOST_WORDS as u64 <= WORDS - FOR_ENDS - FOR_LOCKED
     }
 
     /// Notes that a writer has waited in vain for the reader to go on from this tail.
@@ -119,8 +122,12 @@ impl Ring {
     #[must_use]
     pub fn write(&self, kind: Kind, parts: &[&[u64]]) -> bool {
         let len = 1 + parts.iter().map(|part| part.len() as u64).sum::<u64>();
-        // What has begun can also be said to have ended.
-        let room = if kind == Kind::Ended { WORDS } else { WORDS - FOR_ENDS };
+        let room = match kind {
+            // What has begun can also be said to have ended.
+            Kind::Ended => WORDS,
+            Kind::Stack | Kind::Mapped => WORDS - FOR_ENDS,
+            _ => WORDS - FOR_ENDS - FOR_LOCKED,
+        };
         let mut at = self.head.0.load(Ordering::Relaxed);
         loop {
             // [Ra]: Acquire pairs with the Release of `take`: the reader zeroed these words before.
@@ -206,8 +213,11 @@ mod tests {
         let (ring, mut record) = (ring(), Vec::new());
         let words = [1; 7];
         let room = WORDS / 8;
-        // Others leave room for the records of ends.
-        let before = (0..room).filter(|_| ring.write(Kind::Wakes, &[&words])).count() as u64;
+        // Others leave room for those of writers with locks, and these for the records of ends.
+        let mut before = (0..room).filter(|_| ring.write(Kind::Wakes, &[&words])).count() as u64;
+        assert_eq!(before, room - FOR_ENDS / 8 - FOR_LOCKED / 8);
+        assert!(!ring.has_room());
+        before += (0..room).filter(|_| ring.write(Kind::Stack, &[&words])).count() as u64;
         assert_eq!(before, room - FOR_ENDS / 8);
         while ring.take(&mut record) != Ok(None) {}
         assert!((0..WORDS / 8).all(|_| ring.write(Kind::Ended, &[&words])));
