@@ -7,6 +7,7 @@ mod beginnings;
 mod commands;
 mod dependencies;
 mod engine;
+mod figures;
 mod lengths;
 mod links;
 mod orderings;
@@ -106,6 +107,11 @@ fn links_of_pages_lead_somewhere() {
     let pages = source::pages();
     assert!(pages.len() > 40, "the pages are not where they were");
     assert_none(pages.iter().flat_map(|page| links::dead(page, source::file_or_directory)).collect());
+}
+
+#[test]
+fn pages_have_the_figures_of_the_reference_run() {
+    assert_none(figures::other(&source::read("docs/data/report.csv"), source::read));
 }
 
 #[test]

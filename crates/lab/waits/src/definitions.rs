@@ -1,8 +1,8 @@
 //! Where variables are defined, by debug information. addr2line, which has the lines of functions, has none of variables, so this file
 //! reads them with gimli, on which addr2line is built.
 
-use addr2line::gimli::{self, AttributeValue, Dwarf, EndianSlice, LittleEndian, Operation, Section, Unit};
 use crate::names;
+use addr2line::gimli::{self, AttributeValue, Dwarf, EndianSlice, LittleEndian, Operation, Section, Unit};
 use object::{Object, ObjectSection};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;

@@ -20,8 +20,7 @@ pub const LOCKS: &str = "Locks, for which threads waited until another gave them
 /// The title of all else.
 pub const EVENTS: &str = "Events for which threads waited: work, a condition";
 /// What stands in place of both.
-pub const NOTHING: &str =
-    "No thread has slept in a wait for a futex. Waits of child processes are seen with -f.";
+pub const NOTHING: &str = "No thread has slept in a wait for a futex. Waits of child processes are seen with -f.";
 
 /// The whole table.
 pub fn text(command: &str, missing: &[String], account: &Account, lines: &[Line]) -> String {
