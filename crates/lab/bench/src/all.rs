@@ -126,7 +126,6 @@ docs/BENCHMARKS.md. global is the engine's table for shared words, used for priv
   ufutex bench hash wake                        two workloads
   ufutex bench hash -t 1,2 -b auto --json       rows for other programs
   ufutex bench hash -t 4 --format perf          print as perf bench futex hash does
-  ufutex bench hash --sweep                     by threads, processes and buckets
   ufutex bench timers --tests expire            the lateness of timers",
     )
 }

@@ -111,7 +111,7 @@ pub struct Tables {
     /// Buckets: a power of two; 0: the global table; auto: for every target the size at which `live`
     /// settles under this load
     #[arg(short, long, value_name = "N", value_parser = buckets)]
-    buckets: Option<List<Buckets>>,
+    buckets: Option<Buckets>,
     #[command(flatten)]
     of: OfLayout,
     /// Size policy of `live`: threads, load, or a power of two [default: load; with -b N, N]
@@ -120,35 +120,22 @@ pub struct Tables {
 }
 
 /// `-b`.
-fn buckets(text: &str) -> Result<List<Buckets>, String> {
-    let accepted = format!("a power of two from 2 to {}, 0 for the global table, or auto", values::BUCKETS_MAX);
-    values::list(text, &accepted, |part| match part {
-        "auto" => Some(Buckets::Auto),
-        "0" => Some(Buckets::Exactly(0)),
-        number => values::slots(number).ok().map(Buckets::Exactly),
-    })
+fn buckets(text: &str) -> Result<Buckets, String> {
+    match text {
+        "auto" => Ok(Buckets::Auto),
+        "0" => Ok(Buckets::Exactly(0)),
+        number => match values::slots(number) {
+            Ok(slots) => Ok(Buckets::Exactly(slots)),
+            Err(reason) => Err(reason + ", 0 for the global table, or auto"),
+        },
+    }
 }
 
 impl Tables {
-    /// Adds these flags to the settings. Only `--sweep` takes several sizes.
-    fn add_to(&self, settings: Settings) -> Result<Settings, String> {
-        let sizes = self.sizes();
-        if let [_, second, ..] = sizes {
-            let second = match second {
-                Buckets::Auto => "auto".to_string(),
-                Buckets::Exactly(slots) => slots.to_string(),
-            };
-            return Err(format!(
-                "--buckets '{second}' is a second value; accepted: one value, or several with hash --sweep"
-            ));
-        }
-        let buckets = sizes.first().copied().unwrap_or(Buckets::Auto);
-        Ok(Settings { buckets, layout: self.of.layout, policy: self.policy, ..settings })
-    }
-
-    /// The values of `-b`.
-    pub fn sizes(&self) -> &[Buckets] {
-        self.buckets.as_ref().map_or(&[], |sizes| sizes)
+    /// Adds these flags to the settings.
+    fn add_to(&self, settings: Settings) -> Settings {
+        let buckets = self.buckets.unwrap_or(Buckets::Auto);
+        Settings { buckets, layout: self.of.layout, policy: self.policy, ..settings }
     }
 }
 
@@ -216,7 +203,7 @@ pub struct Own {
 impl Own {
     /// The settings of these flags.
     pub fn settings(&self) -> Result<Settings, String> {
-        let settings = self.tables.add_to(self.output.settings())?;
+        let settings = self.tables.add_to(self.output.settings());
         targets(settings, self.sleeping.targets.as_ref(), Name::VARIANTS)
     }
 }
@@ -247,7 +234,7 @@ impl Perfs {
 
     /// The settings of these flags. With perf's output the default target is `live`, and there is one number of threads.
     pub fn settings(&self, given: Option<&List<Name>>, threads: Option<&List<usize>>) -> Result<Settings, String> {
-        let settings = self.tables.add_to(self.common())?;
+        let settings = self.tables.add_to(self.common());
         let settings = Settings { shared: self.shared.shared, immutable: self.immutable, ..settings };
         if self.immutable && settings.buckets == Buckets::Auto {
             return Err("--immutable is not accepted without --buckets; accepted: --immutable -b N".to_string());
@@ -350,11 +337,11 @@ mod tests {
 
     #[test]
     fn sizes_and_strides_out_of_range_are_refused() {
-        for bad in ["", "1", "3", "2097152", "automatic", "4,,8"] {
+        for bad in ["", "1", "3", "2097152", "automatic", "4,8"] {
             assert!(buckets(bad).is_err(), "{bad}");
         }
-        let sizes = [Buckets::Exactly(0), Buckets::Exactly(4), Buckets::Auto];
-        assert!(buckets("0,4,auto").is_ok_and(|List(list)| list == sizes));
+        let sizes = ["0", "4", "auto"].map(|text| buckets(text).expect("a size"));
+        assert_eq!(sizes, [Buckets::Exactly(0), Buckets::Exactly(4), Buckets::Auto]);
         for bad in ["0", "2", "6", "-4", "+4", "131072"] {
             assert!(stride(bad).is_err(), "{bad}");
         }

@@ -33,7 +33,6 @@ mod sizes;
 mod sleepers;
 mod summary;
 pub mod survey;
-mod sweep;
 mod timers;
 mod wake;
 mod wake_parallel;

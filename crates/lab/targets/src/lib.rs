@@ -297,11 +297,6 @@ impl Shape {
     }
 }
 
-/// Makes several of our targets as processes of one system. Each has its own table, and all share the global table.
-pub fn build_processes(name: Name, shape: &Shape, processes: usize) -> anyhow::Result<Vec<Arc<dyn Subject>>> {
-    ours::build(name, shape, processes)
-}
-
 /// Makes a target. Ours has a new, empty table.
 pub fn build(name: Name, shape: &Shape) -> anyhow::Result<Arc<dyn Subject>> {
     Ok(match name {
@@ -311,6 +306,6 @@ pub fn build(name: Name, shape: &Shape) -> anyhow::Result<Arc<dyn Subject>> {
             Policy::Fixed(slots) => slots,
             Policy::Threads | Policy::Load => 0,
         })),
-        ours => ours::build(ours, shape, 1)?.remove(0),
+        ours => ours::build(ours, shape)?,
     })
 }

@@ -33,24 +33,18 @@ struct SharedKeys {
     global_slots: usize,
 }
 
-/// Makes `count` targets in one system.
-pub fn build(name: Name, shape: &Shape, count: usize) -> anyhow::Result<Vec<Arc<dyn Subject>>> {
+/// Makes a target in a system of its own.
+pub fn build(name: Name, shape: &Shape) -> anyhow::Result<Arc<dyn Subject>> {
     let system = System::with_config(config()).map_err(|error| anyhow!("{name}: {error}"))?;
-    Ok((0..count).map(|_| subject(&system, name, shape)).collect())
-}
-
-fn subject(system: &System, name: Name, shape: &Shape) -> Arc<dyn Subject> {
     let global = name == Name::Global || shape.policy == Policy::Fixed(0);
     let policy = if global { engine::Policy::Fixed(0) } else { engine_policy(shape.policy) };
     let options = DomainOptions::new().policy(policy).early_return(shape.early_return).spin(shape.spin);
-    let domain = Domain::with_options(system, options);
+    let domain = Domain::with_options(&system, options);
     let global_slots = system.global_slots();
     if shape.shared {
-        Arc::new(SharedKeys { domain, global_slots })
-    } else {
-        let global_slots = global.then_some(global_slots);
-        Arc::new(Private { domain, system: system.clone(), options, global_slots })
+        return Ok(Arc::new(SharedKeys { domain, global_slots }));
     }
+    Ok(Arc::new(Private { domain, system, options, global_slots: global.then_some(global_slots) }))
 }
 
 /// The configuration of all systems.
