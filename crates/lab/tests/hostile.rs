@@ -33,9 +33,8 @@ fn directory(test: &str) -> PathBuf {
 }
 
 /// Commands that end quickly and print to both streams.
-const TALKATIVE: [&[&str]; 5] = [
+const TALKATIVE: [&[&str]; 4] = [
     &["bench", "hash", "-t", "1", "-r", "0.01", "--targets", "live"],
-    &["bench", "hash", "-t", "1", "-r", "0.01", "--format", "perf", "--targets", "live,fixed"],
     &["bench", "schbench", "-t", "1", "-r", "0.1", "--targets", "live"],
     &["sim", "hash", "--cores", "1", "--schemes", "live", "-f", "16"],
     &["sim", "timers", "--cores", "1", "-n", "10", "--designs", "ours"],

@@ -3,14 +3,12 @@
 use crate::all::All;
 use crate::flags::{Perfs, Targets, Words, help_of_futexes};
 use crate::hammer::{self, Row};
-use crate::perf;
 use crate::settings::Settings;
 use crate::summary::Line;
 use crate::workload::{Workload, plain};
-use crate::{Lab, sizes, workers};
+use crate::{Lab, sizes};
 use anyhow::Result;
 use clap::Args;
-use lab_measure::pool::{Gate, Pool};
 use lab_targets::Operation;
 use lab_values::{self as values, List};
 
@@ -33,7 +31,6 @@ pub struct Hash {
 
 impl Workload for Hash {
     const NAME: &'static str = "hash";
-    const PERF: Option<u8> = Some(0);
     type Row = Row;
 
     fn help() -> String {
@@ -46,19 +43,18 @@ impl Workload for Hash {
   section        of some rows. sizes (in a run of all workloads): `live` at fixed sizes and under its load policy,
                  with share_of_best, its ops_per_sec divided by the best fixed size's
 A sample in which a thread had its CPU for less than 95 % of the time is taken once more.",
-            "  ufutex bench hash -t 1,2 -b auto --json       rows for other programs
-  ufutex bench hash -t 4 --format perf          print as perf bench futex hash does",
+            "  ufutex bench hash -t 1,2 -b auto --json       rows for other programs",
         )
     }
 
     fn check(&mut self) -> Result<Settings, String> {
         self.words.check(self.threads.as_ref())?;
-        self.perfs.settings(self.targets.targets.as_ref(), self.threads.as_ref())
+        self.perfs.settings(self.targets.targets.as_ref())
     }
 
     fn in_all(all: &All) -> Vec<Self> {
         let hash = Hash { threads: all.threads.clone(), words: all.words(), ..plain() };
-        let sizes = (!all.is_perf() && !all.is_shared()).then(|| Hash { sizes: true, ..hash.clone() });
+        let sizes = (!all.is_shared()).then(|| Hash { sizes: true, ..hash.clone() });
         [hash].into_iter().chain(sizes).collect()
     }
 
@@ -79,32 +75,5 @@ A sample in which a thread had its CPU for less than 95 % of the time is taken o
 
     fn line(&self, rows: &[Row]) -> Option<Line> {
         (!self.sizes).then(|| Line::first("a wait that differs, ns", rows, |row| row.head.threads)).flatten()
-    }
-
-    fn threads(&self) -> Option<&List<usize>> {
-        self.threads.as_ref()
-    }
-
-    /// Every thread repeats waits on its words, which differ from the expected value.
-    fn perf(&self, bench: &perf::Bench<'_>) -> Result<()> {
-        let (futexes, runtime) = (self.words.number.futexes, bench.runtime());
-        let (privacy, seconds) = (bench.privacy(), runtime.as_secs_f64());
-        let threads = bench.threads;
-        perf::summary(format!(
-            "{threads} threads, each operating on {futexes} [{privacy}] futexes for {seconds} secs."
-        ))?;
-        let pool = Pool::new(threads, &bench.lab.cpus)?;
-        let words = workers::words(&self.words, threads);
-        let (subject, theirs) = (bench.subject.clone(), words.clone());
-        let job = move |worker: usize, gate: &Gate| subject.hammer(Operation::WaitDiffers, &theirs[worker], gate);
-        let tallies = workers::hammer(&pool, threads, runtime, "a wait that differs", job)?;
-        bench.rates(&tallies, |thread| {
-            let (first, last) = (words[thread].word(0), words[thread].word(futexes - 1));
-            let futexes = match futexes {
-                1 => format!("futex: {first:p}"),
-                _ => format!("futexes: {first:p} ... {last:p}"),
-            };
-            format!("[thread {thread:2}] {futexes}")
-        })
     }
 }

@@ -224,8 +224,6 @@ pub trait Subject: Target {
     fn requeue(&self, it: Move<'_>) -> Moved;
     /// Requeues waiters to a lock that this thread owns meanwhile.
     fn requeue_pi(&self, it: Move<'_>) -> Option<Moved>;
-    /// Requeues waiters to a lock without an owner. The first waiter gets it, beyond the count.
-    fn requeue_to_free_lock(&self, it: Move<'_>) -> Moved;
     /// Waits to be requeued to a lock, and unlocks it when this thread owns it. Returns whether both succeeded.
     fn wait_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32) -> bool;
 }
@@ -263,10 +261,6 @@ impl<F: Futex> Subject for F {
         self.lock_pi(it.to, &task).then_some(())?;
         let moved = requeue::requeue_pi(self, it);
         self.unlock_pi(it.to, &task).then_some(moved)
-    }
-
-    fn requeue_to_free_lock(&self, it: Move<'_>) -> Moved {
-        requeue::requeue_pi(self, it)
     }
 
     fn wait_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32) -> bool {
