@@ -225,7 +225,6 @@ fn mistakes_are_one_line_that_names_what_is_accepted() {
             (&["hash", "--noise="], "--noise"),
             (&["hash", "--noise", "1", "--noise", "2"], "--noise is given more than once"),
             (&["--figures", "--noise"], "accepted: one of the two"),
-            (&["schbench", "-A", "50", "--noise"], "accepted: one of the two"),
         ],
     );
 }

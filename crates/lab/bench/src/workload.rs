@@ -57,11 +57,6 @@ pub trait Workload: Args + Clone + 'static {
     fn line(&self, _: &[Self::Row]) -> Option<Line> {
         None
     }
-
-    /// Writes what is neither table nor row.
-    fn write_more(&self, _: &[Self::Row]) -> Result<()> {
-        Ok(())
-    }
 }
 
 /// Every workload, in the order of the help and of a run of all.

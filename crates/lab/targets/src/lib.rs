@@ -22,7 +22,6 @@ use crowd::{Channels, Crowd};
 use lab_measure::pool::Gate;
 use loops::{Hammered, PingPong, Tally, Timeline, WaitDiffers, WakeNoWaiter, Window};
 use requeue::{Move, Moved};
-use schbench::SharedState;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
@@ -78,11 +77,6 @@ impl Name {
     /// Whether threads can sleep on the target.
     pub fn can_sleep(self) -> bool {
         self != Name::Floor
-    }
-
-    /// Whether futures can wait on the target.
-    pub fn has_futures(self) -> bool {
-        self.is_ours()
     }
 
     /// Whether the target's table can be resized while it is used.
@@ -169,10 +163,6 @@ pub trait Target: Send + Sync + 'static {
 
     /// Queues a crowd and measures wakes on request. Returns at once if only threads can wait on the target.
     fn host(&self, _crowd: &Crowd, _channels: &Channels) {}
-
-    /// Runs share `executor` of `executors` equal shares of schbench's workers, as tasks on this thread. Returns at
-    /// once if only threads can wait on the target ([`Name::has_futures`]).
-    fn serve_tasks(&self, _shared: &SharedState, _executor: usize, _executors: usize) {}
 }
 
 /// A target's operations of threads as owners of locks.
