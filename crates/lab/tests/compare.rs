@@ -100,22 +100,6 @@ fn printed_rows(file: &str) -> u64 {
 fn rows_of_two_runs_of_bench_belong_together() {
     for arguments in [
         &["hash", "-t", "1,2", "-f", "16", "-r", "0.02", "--repeat", "1", "--targets", "live,kernel"][..],
-        &[
-            "hash",
-            "--sweep",
-            "-t",
-            "1",
-            "-f",
-            "16",
-            "-b",
-            "0,4",
-            "-r",
-            "0.02",
-            "--repeat",
-            "1",
-            "--targets",
-            "live,kernel",
-        ],
         &["schbench", "-r", "0.2", "-t", "2", "-n", "0", "-s", "10", "--targets", "live,kernel"],
         &["resize", "-t", "2", "--repeat", "1", "--targets", "live"],
         &["growth", "-t", "3", "--targets", "live,parking_lot"],

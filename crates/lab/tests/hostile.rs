@@ -33,9 +33,8 @@ fn directory(test: &str) -> PathBuf {
 }
 
 /// Commands that end quickly and print to both streams.
-const TALKATIVE: [&[&str]; 5] = [
+const TALKATIVE: [&[&str]; 4] = [
     &["bench", "hash", "-t", "1", "-r", "0.01", "--targets", "live"],
-    &["bench", "hash", "-t", "1", "-r", "0.01", "--format", "perf", "--targets", "live,fixed"],
     &["bench", "schbench", "-t", "1", "-r", "0.1", "--targets", "live"],
     &["sim", "hash", "--cores", "1", "--schemes", "live", "-f", "16"],
     &["sim", "timers", "--cores", "1", "-n", "10", "--designs", "ours"],
@@ -123,17 +122,15 @@ fn a_workload_of_sim_may_stand_behind_flags_and_the_others_are_named() {
     assert_mistake(&["sim", "hush"], "timers, schbench, validate");
     assert_mistake(&["sim", "timers", "--layout", "lean"], "--designs");
     assert_mistake(&["bench", "hush"], "schbench");
-    assert_mistake(&["bench", "schbench", "--nothing"], " -j ");
+    assert_mistake(&["bench", "schbench", "--nothing"], " -L");
     assert_mistake(&["--json"], "bench");
     assert_mistake(&["sim", "resize", "--from", "16", "--to", "16"], "--to '16' equals --from");
 }
 
 #[test]
 fn unwritable_files_are_found_before_anything_is_measured() {
-    assert_mistake(&["bench", "schbench", "-j", "/nowhere/at/all"], "/nowhere/at/all");
     assert_mistake(&["report", "-o", "/nowhere/at/all.html"], "/nowhere/at/all.html");
     assert_mistake(&["report", "-o", "x.html", "--json", "x.html"], "given twice");
-    assert_mistake(&["bench", "schbench", "--tasks", "--targets", "kernel"], "kernel");
 }
 
 /// Limits the address space as the shell's `ulimit -v` does.
@@ -162,7 +159,7 @@ fn without_memory_it_ends_with_a_line_and_no_panic() {
 #[test]
 fn a_request_that_takes_hours_ends_with_the_run() {
     let run = ["bench", "schbench", "-t", "1", "-r", "0.2", "-n", "1000000", "--targets", "live", "--json"];
-    for more in [&["-F", "32768"][..], &["-R", "1000"], &["--tasks"], &["-L"]] {
+    for more in [&["-F", "32768"][..], &["-L"]] {
         let arguments = [&run[..], more].concat();
         let output = common::ufutex(&arguments);
         assert_eq!(output.status.code(), Some(0), "{arguments:?}: {output:?}");

@@ -88,7 +88,7 @@ fn the_commands_and_their_flags_are_found_in_the_help() {
     assert!(!verbs.iter().any(|verb| verb.ends_with("-child")), "{verbs:?}");
     for (verb, flag, count) in [
         ("bench", "--threads", 15),
-        ("bench hash", "--sweep", 17),
+        ("bench hash", "--stride", 15),
         ("run", "--trap", 10),
         ("advise", "--duration", 4),
         ("soak", "--timers", 7),

@@ -124,8 +124,7 @@ fn busy_loops_run_on_each_cpu_and_end_with_ctrl_c() {
 #[test]
 fn workloads_with_rounds_of_their_own_have_it_too() {
     for flags in [
-        &["hash", "-t", "1", "--format", "perf", "-r", "3600"][..],
-        &["schbench", "-t", "1", "-r", "3600", "--targets", "live"],
+        &["schbench", "-t", "1", "-r", "3600", "--targets", "live"][..],
         &["neighbour", "--attacks", "keys", "-n", "10", "-r", "3600", "--repeat", "10000"],
     ] {
         let running = Running::begin(&[&["bench"], flags, &["--noise"]].concat());
@@ -195,17 +194,13 @@ fn rows_of_every_workload_have_it_and_without_it_none_has() {
 }
 
 #[test]
-fn tables_and_perfs_format_begin_with_it_and_do_not_call_it_other_work() {
+fn tables_begin_with_it_and_do_not_call_it_other_work() {
     let hash = ["bench", "hash", "-t", "1", "-f", "64", "-r", "0.2", "--repeat", "8", "--targets", "live"];
     let says = |flags: &[&str]| printed(&[&hash[..], flags].concat());
     let table = says(&["--noise", "2"]);
     assert!(table.contains("\n# Measured beside noise: 2 busy loops on each CPU (--noise 2).\n"), "{table}");
     assert!(!table.contains("other work ran"), "{table}");
     assert!(!says(&[]).contains("noise"));
-    for format in ["perf", "simple"] {
-        let said = says(&["--format", format, "--noise"]);
-        assert!(said.starts_with("# Measured beside noise: 1 busy loop on each CPU (--noise 1).\n"), "{said}");
-    }
 }
 
 #[test]
@@ -230,7 +225,6 @@ fn mistakes_are_one_line_that_names_what_is_accepted() {
             (&["hash", "--noise="], "--noise"),
             (&["hash", "--noise", "1", "--noise", "2"], "--noise is given more than once"),
             (&["--figures", "--noise"], "accepted: one of the two"),
-            (&["schbench", "-A", "50", "--noise"], "accepted: one of the two"),
         ],
     );
 }

@@ -76,11 +76,6 @@ impl All {
         self.targets.as_ref().map(|targets| targets.timers.clone())
     }
 
-    /// Whether the workloads are measured as perf does.
-    pub fn is_perf(&self) -> bool {
-        self.perfs.common().perf.is_some()
-    }
-
     /// Whether the futexes are shared.
     pub fn is_shared(&self) -> bool {
         self.perfs.shared.shared
@@ -94,17 +89,12 @@ impl All {
             return Err("--targets 'floor' is for hash and wake; accepted: one of these workloads, or further targets"
                 .to_string());
         }
-        let settings: Settings = self.perfs.settings(futex, self.threads.as_ref())?;
-        if settings.buckets == Buckets::Exactly(0) && settings.perf.is_none() {
+        let settings: Settings = self.perfs.settings(futex)?;
+        if settings.buckets == Buckets::Exactly(0) {
             return Err(GLOBAL_FOR_GOOD.to_string());
         }
         self.words().check(self.threads.as_ref())?;
-        let mut entries: Vec<_> = ALL.iter().collect();
-        if self.is_perf() {
-            entries.retain(|entry| entry.perf.is_some());
-            entries.sort_by_key(|entry| entry.perf);
-        }
-        let parts = entries.iter().flat_map(|entry| (entry.in_all)(self));
+        let parts = ALL.iter().flat_map(|entry| (entry.in_all)(self));
         let jobs = parts.map(|part| Job { settings: settings.clone(), part }).collect();
         Ok(Bench { jobs, is_all: true, figures: self.figures })
     }
@@ -125,8 +115,6 @@ docs/BENCHMARKS.md. global is the engine's table for shared words, used for priv
         "  ufutex bench                                  these workloads in about two minutes, with a summary
   ufutex bench hash wake                        two workloads
   ufutex bench hash -t 1,2 -b auto --json       rows for other programs
-  ufutex bench hash -t 4 --format perf          print as perf bench futex hash does
-  ufutex bench hash --sweep                     by threads, processes and buckets
   ufutex bench timers --tests expire            the lateness of timers",
     )
 }
@@ -141,7 +129,7 @@ pub fn together(jobs: Vec<Job>) -> Result<Bench, String> {
             return Err(format!("'{alone}' cannot be combined with {others}; accepted: '{alone}' alone"));
         }
         // A process that has chosen the kernel's global table keeps it, also in later workloads.
-        if jobs.iter().any(|job| job.settings.buckets == Buckets::Exactly(0) && job.settings.perf.is_none()) {
+        if jobs.iter().any(|job| job.settings.buckets == Buckets::Exactly(0)) {
             return Err(GLOBAL_FOR_GOOD.to_string());
         }
     }

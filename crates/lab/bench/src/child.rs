@@ -1,6 +1,6 @@
 //! The hidden commands: processes that this program starts as its children.
 
-use crate::{growth_child, noise, sweep, timers};
+use crate::{growth_child, noise, timers};
 use anyhow::Result;
 use clap::Subcommand;
 
@@ -13,9 +13,6 @@ pub enum Child {
     /// One process of a sample of `bench timers` on the kernel
     #[command(hide = true)]
     TimersChild(timers::child::Child),
-    /// One process of a sample of `bench hash --sweep` on the kernel
-    #[command(hide = true)]
-    SweepChild(sweep::child::Child),
     /// The busy loops of `bench --noise`
     #[command(hide = true)]
     NoiseChild(noise::child::Child),
@@ -27,7 +24,6 @@ impl Child {
         match self {
             Child::GrowthChild(child) => growth_child::run(child),
             Child::TimersChild(child) => timers::child::run(child),
-            Child::SweepChild(child) => sweep::child::run(child),
             Child::NoiseChild(child) => noise::child::run(child),
         }
     }

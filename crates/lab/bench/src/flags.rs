@@ -1,29 +1,13 @@
 //! The flags that several workloads have, and their checks.
 
-use crate::perf::FirstLine;
 use crate::settings::{Buckets, Settings};
 use clap::Args;
 use lab_targets::{Layout, Name, Policy};
 use lab_values::{self as values, List};
-use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
+use strum::VariantArray;
 
 /// Largest memory for the words of one workload.
 const WORDS_BYTES_MAX: usize = 1 << 30;
-
-/// `--format`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
-#[strum(serialize_all = "kebab-case")]
-pub enum Format {
-    /// Tables with a sentence below
-    Table,
-    /// As --json
-    Json,
-    /// As `perf bench futex` prints
-    #[strum(to_string = "perf", serialize = "default")]
-    Perf,
-    /// As `perf bench --format simple futex` prints
-    Simple,
-}
 
 /// Flag of every workload.
 #[derive(Clone, Args)]
@@ -49,7 +33,7 @@ pub struct Common {
     #[arg(short, long)]
     silent: bool,
     /// Print one JSON object per line on stdout, and nothing else
-    #[arg(long, conflicts_with = "format")]
+    #[arg(long)]
     json: bool,
     /// Lock all current and future memory
     #[arg(short, long)]
@@ -61,39 +45,16 @@ pub const REPEAT_MAX: usize = 10_000;
 
 impl Common {
     /// The settings of these flags.
-    fn settings(&self, format: Option<Format>) -> Settings {
-        let perf = match format {
-            Some(Format::Perf) => Some(FirstLine::Shown),
-            Some(Format::Simple) => Some(FirstLine::Left),
-            Some(Format::Table | Format::Json) | None => None,
-        };
+    pub fn settings(&self) -> Settings {
         Settings {
             runtime_s: self.runtime,
             repeat: self.repeat,
             noise: self.noise.noise,
             silent: self.silent,
-            json: self.json || format == Some(Format::Json),
-            perf,
+            json: self.json,
             mlockall: self.mlockall,
             ..Settings::default()
         }
-    }
-}
-
-/// Flags of workloads that perf does not have.
-#[derive(Clone, Args)]
-pub struct Output {
-    #[command(flatten)]
-    common: Common,
-    /// table or json
-    #[arg(long, value_parser = values::among::<Format>(&[Format::Table, Format::Json]))]
-    format: Option<Format>,
-}
-
-impl Output {
-    /// The settings of these flags.
-    pub fn settings(&self) -> Settings {
-        self.common.settings(self.format)
     }
 }
 
@@ -111,7 +72,7 @@ pub struct Tables {
     /// Buckets: a power of two; 0: the global table; auto: for every target the size at which `live`
     /// settles under this load
     #[arg(short, long, value_name = "N", value_parser = buckets)]
-    buckets: Option<List<Buckets>>,
+    buckets: Option<Buckets>,
     #[command(flatten)]
     of: OfLayout,
     /// Size policy of `live`: threads, load, or a power of two [default: load; with -b N, N]
@@ -120,35 +81,22 @@ pub struct Tables {
 }
 
 /// `-b`.
-fn buckets(text: &str) -> Result<List<Buckets>, String> {
-    let accepted = format!("a power of two from 2 to {}, 0 for the global table, or auto", values::BUCKETS_MAX);
-    values::list(text, &accepted, |part| match part {
-        "auto" => Some(Buckets::Auto),
-        "0" => Some(Buckets::Exactly(0)),
-        number => values::slots(number).ok().map(Buckets::Exactly),
-    })
+fn buckets(text: &str) -> Result<Buckets, String> {
+    match text {
+        "auto" => Ok(Buckets::Auto),
+        "0" => Ok(Buckets::Exactly(0)),
+        number => match values::slots(number) {
+            Ok(slots) => Ok(Buckets::Exactly(slots)),
+            Err(reason) => Err(reason + ", 0 for the global table, or auto"),
+        },
+    }
 }
 
 impl Tables {
-    /// Adds these flags to the settings. Only `--sweep` takes several sizes.
-    fn add_to(&self, settings: Settings) -> Result<Settings, String> {
-        let sizes = self.sizes();
-        if let [_, second, ..] = sizes {
-            let second = match second {
-                Buckets::Auto => "auto".to_string(),
-                Buckets::Exactly(slots) => slots.to_string(),
-            };
-            return Err(format!(
-                "--buckets '{second}' is a second value; accepted: one value, or several with hash --sweep"
-            ));
-        }
-        let buckets = sizes.first().copied().unwrap_or(Buckets::Auto);
-        Ok(Settings { buckets, layout: self.of.layout, policy: self.policy, ..settings })
-    }
-
-    /// The values of `-b`.
-    pub fn sizes(&self) -> &[Buckets] {
-        self.buckets.as_ref().map_or(&[], |sizes| sizes)
+    /// Adds these flags to the settings.
+    fn add_to(&self, settings: Settings) -> Settings {
+        let buckets = self.buckets.unwrap_or(Buckets::Auto);
+        Settings { buckets, layout: self.of.layout, policy: self.policy, ..settings }
     }
 }
 
@@ -210,13 +158,13 @@ pub struct Own {
     #[command(flatten)]
     tables: Tables,
     #[command(flatten)]
-    output: Output,
+    common: Common,
 }
 
 impl Own {
     /// The settings of these flags.
     pub fn settings(&self) -> Result<Settings, String> {
-        let settings = self.tables.add_to(self.output.settings())?;
+        let settings = self.tables.add_to(self.common.settings());
         targets(settings, self.sleeping.targets.as_ref(), Name::VARIANTS)
     }
 }
@@ -233,34 +181,17 @@ pub struct Perfs {
     pub immutable: bool,
     #[command(flatten)]
     common: Common,
-    /// table; json; perf (or default): what `perf bench futex` prints, for `live` or --targets, with perf's
-    /// defaults: as many threads as CPUs, 10 s or 10 runs; simple: the same without its first line
-    #[arg(long, value_parser = values::one_of::<Format>())]
-    format: Option<Format>,
 }
 
 impl Perfs {
-    /// The settings of the flags that every workload and every run has.
-    pub fn common(&self) -> Settings {
-        Settings { layout: self.tables.of.layout, ..self.common.settings(self.format) }
-    }
-
-    /// The settings of these flags. With perf's output the default target is `live`, and there is one number of threads.
-    pub fn settings(&self, given: Option<&List<Name>>, threads: Option<&List<usize>>) -> Result<Settings, String> {
-        let settings = self.tables.add_to(self.common())?;
+    /// The settings of these flags.
+    pub fn settings(&self, given: Option<&List<Name>>) -> Result<Settings, String> {
+        let settings = self.tables.add_to(self.common.settings());
         let settings = Settings { shared: self.shared.shared, immutable: self.immutable, ..settings };
         if self.immutable && settings.buckets == Buckets::Auto {
             return Err("--immutable is not accepted without --buckets; accepted: --immutable -b N".to_string());
         }
-        if settings.perf.is_none() {
-            return targets(settings, given, Name::VARIANTS);
-        }
-        match threads.and_then(|threads| threads.get(1)) {
-            Some(second) => {
-                Err(format!("--threads '{second}' is a second value; accepted: one value with --format perf"))
-            }
-            None => targets(settings, given, &[Name::Live]),
-        }
+        targets(settings, given, Name::VARIANTS)
     }
 }
 
@@ -350,11 +281,11 @@ mod tests {
 
     #[test]
     fn sizes_and_strides_out_of_range_are_refused() {
-        for bad in ["", "1", "3", "2097152", "automatic", "4,,8"] {
+        for bad in ["", "1", "3", "2097152", "automatic", "4,8"] {
             assert!(buckets(bad).is_err(), "{bad}");
         }
-        let sizes = [Buckets::Exactly(0), Buckets::Exactly(4), Buckets::Auto];
-        assert!(buckets("0,4,auto").is_ok_and(|List(list)| list == sizes));
+        let sizes = ["0", "4", "auto"].map(|text| buckets(text).expect("a size"));
+        assert_eq!(sizes, [Buckets::Exactly(0), Buckets::Exactly(4), Buckets::Auto]);
         for bad in ["0", "2", "6", "-4", "+4", "131072"] {
             assert!(stride(bad).is_err(), "{bad}");
         }

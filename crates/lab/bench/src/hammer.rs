@@ -29,10 +29,6 @@ pub struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub section: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub slots: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub processes: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub early_return: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stride: Option<usize>,

@@ -3,33 +3,23 @@
 use crate::all::All;
 use crate::flags::{Perfs, Targets, Words, help_of_futexes};
 use crate::hammer::{self, Row};
-use crate::perf;
-use crate::settings::{Buckets, Settings};
+use crate::settings::Settings;
 use crate::summary::Line;
 use crate::workload::{Workload, plain};
-use crate::{Lab, flags, sizes, sweep, workers};
+use crate::{Lab, sizes};
 use anyhow::Result;
 use clap::Args;
-use lab_measure::pool::{Gate, Pool};
-use lab_targets::{Name, Operation};
+use lab_targets::Operation;
 use lab_values::{self as values, List};
-use strum::VariantArray;
 
 /// Wait on a word that differs: perf's `futex hash`
 #[derive(Clone, Args)]
 pub struct Hash {
-    /// Threads, a comma list [default: 1,2; with --sweep 1,2,4,8,16]
+    /// Threads, a comma list [default: 1,2]
     #[arg(short, long, value_name = "LIST", value_parser = values::threads())]
     pub threads: Option<List<usize>>,
     #[command(flatten)]
     pub words: Words,
-    /// Measure by threads and buckets, and by processes and buckets; -b may be a comma list [default: the
-    /// global table and 4 to 256 buckets, with processes 4 to 2048]
-    #[arg(long)]
-    sweep: bool,
-    /// With --sweep: processes of the second table [default: one on each node, or 2]
-    #[arg(short, long, value_name = "N", value_parser = values::processes())]
-    pub processes: Option<List<usize>>,
     #[command(flatten)]
     targets: Targets,
     #[command(flatten)]
@@ -41,7 +31,6 @@ pub struct Hash {
 
 impl Workload for Hash {
     const NAME: &'static str = "hash";
-    const PERF: Option<u8> = Some(0);
     type Row = Row;
 
     fn help() -> String {
@@ -52,111 +41,39 @@ impl Workload for Hash {
   ns_per_op      {p10, median, p90} as one thread sees it; ops_per_sec of all threads
   ratio_kernel, ratio_parking_lot   this row's ns_per_op divided by theirs: the median over the rounds
   section        of some rows. sizes (in a run of all workloads): `live` at fixed sizes and under its load policy,
-                 with share_of_best, its ops_per_sec divided by the best fixed size's. sweep: with slots (as
-                 requested; 0: the global table) and, in the second table, processes (each with `threads`)
+                 with share_of_best, its ops_per_sec divided by the best fixed size's
 A sample in which a thread had its CPU for less than 95 % of the time is taken once more.",
-            "  ufutex bench hash -t 1,2 -b auto --json       rows for other programs
-  ufutex bench hash -t 4 --format perf          print as perf bench futex hash does
-  ufutex bench hash --sweep                     by threads, processes and buckets",
+            "  ufutex bench hash -t 1,2 -b auto --json       rows for other programs",
         )
     }
 
     fn check(&mut self) -> Result<Settings, String> {
         self.words.check(self.threads.as_ref())?;
-        if self.sweep {
-            self.refuse_beside_sweep()?;
-            return flags::targets(self.perfs.common(), self.targets.targets.as_ref(), Name::VARIANTS);
-        }
-        if self.processes.is_some() {
-            return Err("--processes is not accepted without --sweep; accepted: --sweep --processes N".to_string());
-        }
-        self.perfs.settings(self.targets.targets.as_ref(), self.threads.as_ref())
+        self.perfs.settings(self.targets.targets.as_ref())
     }
 
     fn in_all(all: &All) -> Vec<Self> {
         let hash = Hash { threads: all.threads.clone(), words: all.words(), ..plain() };
-        let sizes = (!all.is_perf() && !all.is_shared()).then(|| Hash { sizes: true, ..hash.clone() });
+        let sizes = (!all.is_shared()).then(|| Hash { sizes: true, ..hash.clone() });
         [hash].into_iter().chain(sizes).collect()
     }
 
     fn title(&self) -> &'static str {
-        match (self.sweep, self.sizes) {
-            (true, _) => "hash, sweep",
-            (_, true) => "hash: the load policy from a new table, and fixed sizes",
-            _ => Self::NAME,
-        }
+        if self.sizes { "hash: the load policy from a new table, and fixed sizes" } else { Self::NAME }
     }
 
     fn run(&self, lab: &mut Lab<'_>, notes: &mut Vec<String>) -> Result<Vec<Row>> {
-        match (self.sweep, self.sizes) {
-            (true, _) => sweep::run(lab, self, notes),
-            (_, true) => sizes::run(lab, &self.words, notes),
-            _ => hammer::run(lab, Operation::WaitDiffers, &self.threads, &self.words, notes),
+        match self.sizes {
+            true => sizes::run(lab, &self.words, notes),
+            false => hammer::run(lab, Operation::WaitDiffers, &self.threads, &self.words, notes),
         }
     }
 
     fn text(&self, lab: &Lab<'_>, rows: &[Row]) -> String {
-        match (self.sweep, self.sizes) {
-            (true, _) => sweep::text(rows),
-            (_, true) => sizes::text(rows),
-            _ => hammer::text(lab, rows, "A wait on a word that differs"),
-        }
+        if self.sizes { sizes::text(rows) } else { hammer::text(lab, rows, "A wait on a word that differs") }
     }
 
     fn line(&self, rows: &[Row]) -> Option<Line> {
-        let is_plain = !self.sweep && !self.sizes;
-        is_plain.then(|| Line::first("a wait that differs, ns", rows, |row| row.head.threads)).flatten()
-    }
-
-    fn threads(&self) -> Option<&List<usize>> {
-        self.threads.as_ref()
-    }
-
-    /// Every thread repeats waits on its words, which differ from the expected value.
-    fn perf(&self, bench: &perf::Bench<'_>) -> Result<()> {
-        let (futexes, runtime) = (self.words.number.futexes, bench.runtime());
-        let (privacy, seconds) = (bench.privacy(), runtime.as_secs_f64());
-        let threads = bench.threads;
-        perf::summary(format!(
-            "{threads} threads, each operating on {futexes} [{privacy}] futexes for {seconds} secs."
-        ))?;
-        let pool = Pool::new(threads, &bench.lab.cpus)?;
-        let words = workers::words(&self.words, threads);
-        let (subject, theirs) = (bench.subject.clone(), words.clone());
-        let job = move |worker: usize, gate: &Gate| subject.hammer(Operation::WaitDiffers, &theirs[worker], gate);
-        let tallies = workers::hammer(&pool, threads, runtime, "a wait that differs", job)?;
-        bench.rates(&tallies, |thread| {
-            let (first, last) = (words[thread].word(0), words[thread].word(futexes - 1));
-            let futexes = match futexes {
-                1 => format!("futex: {first:p}"),
-                _ => format!("futexes: {first:p} ... {last:p}"),
-            };
-            format!("[thread {thread:2}] {futexes}")
-        })
-    }
-}
-
-impl Hash {
-    fn refuse_beside_sweep(&self) -> Result<(), String> {
-        let perfs = &self.perfs;
-        let refusal = if perfs.tables.sizes().contains(&Buckets::Auto) {
-            "--buckets 'auto' is not accepted with --sweep; accepted: powers of two, and 0"
-        } else if perfs.common().perf.is_some() {
-            "--sweep is not accepted with perf's format; accepted: --format table or json"
-        } else if perfs.shared.shared {
-            "--shared is not accepted with --sweep; accepted: one of the two"
-        } else if perfs.immutable {
-            "--immutable is not accepted with --sweep; accepted: one of the two"
-        } else if self.targets.have_floor() {
-            "--targets 'floor' is not accepted with --sweep; accepted: the other targets"
-        } else {
-            return match self.processes.as_ref().and_then(|processes| processes.get(1)) {
-                Some(second) => {
-                    Err(format!("--processes '{second}' is a second value; accepted: one value with --sweep"))
-                }
-                None => Ok(()),
-            };
-        };
-        Err(refusal.to_string())
+        (!self.sizes).then(|| Line::first("a wait that differs, ns", rows, |row| row.head.threads)).flatten()
     }
 }

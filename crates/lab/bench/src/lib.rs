@@ -20,7 +20,6 @@ mod locks_child;
 mod memory;
 mod neighbour;
 mod noise;
-mod perf;
 mod ping_pong;
 mod print;
 mod requeue;
@@ -33,7 +32,6 @@ mod sizes;
 mod sleepers;
 mod summary;
 pub mod survey;
-mod sweep;
 mod timers;
 mod wake;
 mod wake_parallel;
@@ -248,9 +246,6 @@ pub fn run(bench: &Bench) -> Result<()> {
     let Some(first) = bench.jobs.first() else { return Ok(()) };
     if first.settings.mlockall {
         machine::lock_memory()?;
-    }
-    if let Some(first_line) = first.settings.perf {
-        return perf::run(bench, first_line);
     }
     let mut lab = Lab::new(&first.settings);
     lab.share = if bench.is_all && !bench.figures { SHARE_OF_ALL } else { 1.0 };

@@ -3,7 +3,6 @@
 use crate::all::All;
 use crate::flags::{Perfs, Sleeping, help_of_futexes};
 use crate::hammer::times_and_rate;
-use crate::perf;
 use crate::rows::{self, count, each, shown, takes};
 use crate::settings::Settings;
 use crate::summary::Line;
@@ -26,8 +25,6 @@ use std::time::Duration;
 
 const THREADS: [usize; 2] = [1, 2];
 const BUDGET_S: f64 = 5.0;
-/// Microseconds that perf sleeps while it holds the lock.
-const PERF_HOLD: u64 = 1;
 
 /// Lock and unlock with priority inheritance: perf's `futex lock-pi`
 #[derive(Clone, Args)]
@@ -38,9 +35,9 @@ pub struct LockPi {
     /// A lock for each thread instead of one for all
     #[arg(short = 'M', long)]
     multi: bool,
-    /// Microseconds to sleep while holding the lock [default: 0; with --format perf 1, as in perf]
-    #[arg(long, value_name = "US", value_parser = values::number::<u64>(0, 10_000, "microseconds"))]
-    hold: Option<u64>,
+    /// Microseconds to sleep while holding the lock
+    #[arg(long, value_name = "US", default_value = "0", value_parser = values::number::<u64>(0, 10_000, "microseconds"))]
+    hold: u64,
     #[command(flatten)]
     sleeping: Sleeping,
     #[command(flatten)]
@@ -67,7 +64,6 @@ type Locks = Arc<Vec<OwnLine<AtomicU32>>>;
 
 impl Workload for LockPi {
     const NAME: &'static str = "lock-pi";
-    const PERF: Option<u8> = Some(4);
     type Row = Row;
 
     fn help() -> String {
@@ -82,7 +78,7 @@ impl Workload for LockPi {
     }
 
     fn check(&mut self) -> Result<Settings, String> {
-        self.perfs.settings(self.sleeping.targets.as_ref(), self.threads.as_ref())
+        self.perfs.settings(self.sleeping.targets.as_ref())
     }
 
     fn in_all(all: &All) -> Vec<Self> {
@@ -109,7 +105,7 @@ impl Workload for LockPi {
                 Row {
                     head: one.head(lab, Self::NAME, locks.len(), samples.len()),
                     multi: self.multi,
-                    hold_us: self.hold.unwrap_or(0),
+                    hold_us: self.hold,
                     ns_per_op,
                     ops_per_sec,
                     ratio_kernel: Ratios::of(&lab.series, Self::NAME, one.name.text(), one.threads).kernel,
@@ -143,35 +139,11 @@ impl Workload for LockPi {
     fn line(&self, rows: &[Row]) -> Option<Line> {
         Line::last("a PI lock of all threads, ns", rows, |row| (row.head.threads, row.multi))
     }
-
-    fn threads(&self) -> Option<&List<usize>> {
-        self.threads.as_ref()
-    }
-
-    fn perf_needs(&self) -> perf::Needs {
-        perf::Needs { sleep: true, pi: true, count: false }
-    }
-
-    /// Every thread repeats: lock, sleep for a microsecond, unlock.
-    fn perf(&self, bench: &perf::Bench<'_>) -> Result<()> {
-        let (threads, runtime) = (bench.threads, bench.runtime());
-        let seconds = runtime.as_secs_f64();
-        perf::summary(format!("{threads} threads doing pi lock/unlock pairing for {seconds} secs."))?;
-        let locks = self.locks(threads);
-        let pool = Pool::new(threads, &bench.lab.cpus)?;
-        let tallies = hammer(&pool, &bench.subject, threads, &locks, self.hold(PERF_HOLD), runtime)?;
-        bench.rates(&tallies, |thread| format!("[thread {thread:3}] futex: {:p}", &locks[thread % locks.len()].0))
-    }
 }
 
 impl LockPi {
     fn locks(&self, threads: usize) -> Locks {
         Arc::new((0..if self.multi { threads } else { 1 }).map(|_| OwnLine::default()).collect())
-    }
-
-    /// How long a thread sleeps while it holds the lock: `--hold`, or `default` microseconds.
-    fn hold(&self, default: u64) -> Option<Duration> {
-        Some(Duration::from_micros(self.hold.unwrap_or(default))).filter(|hold| !hold.is_zero())
     }
 
     fn line_up(&self, lab: &Lab<'_>, threads: &[usize], notes: &mut Vec<String>) -> Result<Vec<(Entrant, Locks)>> {
@@ -192,7 +164,7 @@ impl LockPi {
     fn once(&self, lab: &Lab<'_>, pool: &Pool, one: &Entrant, locks: &Locks, length: Duration) -> Result<Sample> {
         let Entrant { name, threads, subject, .. } = one;
         subject.make_ready();
-        let hold = self.hold(0);
+        let hold = (self.hold > 0).then(|| Duration::from_micros(self.hold));
         let needs_nobody = locks.len() == *threads && *threads <= lab.own_cpus() && hold.is_none();
         let hammer = || hammer(pool, subject, *threads, locks, hold, length).with_context(|| name.to_string());
         Disturbances::default().sample(needs_nobody, hammer)

@@ -3,7 +3,7 @@
 //! thread.
 
 use crate::all::All;
-use crate::flags::{self, Output, Sleeping, help_of_futexes};
+use crate::flags::{self, Common, Sleeping, help_of_futexes};
 use crate::locks_child::{Children, Load, Sample};
 use crate::rows::{self, count, shown};
 use crate::settings::Settings;
@@ -76,7 +76,7 @@ pub struct Locks {
     #[command(flatten)]
     sleeping: Sleeping,
     #[command(flatten)]
-    output: Output,
+    common: Common,
 }
 
 /// One row of the results. The help has a line on each field.
@@ -207,7 +207,7 @@ Cargo builds the programs when they are first run.",
     }
 
     fn check(&mut self) -> Result<Settings, String> {
-        flags::targets(self.output.settings(), self.sleeping.targets.as_ref(), Name::VARIANTS)
+        flags::targets(self.common.settings(), self.sleeping.targets.as_ref(), Name::VARIANTS)
     }
 
     /// Its programs must be built first, so it is only in runs that check the bounds.

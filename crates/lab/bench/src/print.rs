@@ -58,7 +58,7 @@ impl Printer {
             }
             print(text.trim_end_matches('\n'))?;
         }
-        workload.write_more(rows)
+        Ok(())
     }
 
     /// Prints the summary when all workloads have ended.

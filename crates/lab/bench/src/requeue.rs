@@ -2,7 +2,6 @@
 
 use crate::all::All;
 use crate::flags::{Perfs, Sleeping, help_of_futexes};
-use crate::perf;
 use crate::rows::{self, shown};
 use crate::settings::Settings;
 use crate::sleepers::{self, Sleepers, wake_rest};
@@ -93,7 +92,6 @@ pub fn section(at_once: AtOnce) -> String {
 
 impl Workload for Requeue {
     const NAME: &'static str = "requeue";
-    const PERF: Option<u8> = Some(3);
     type Row = Row;
 
     fn help() -> String {
@@ -108,7 +106,7 @@ impl Workload for Requeue {
     }
 
     fn check(&mut self) -> Result<Settings, String> {
-        self.perfs.settings(self.sleeping.targets.as_ref(), self.threads.as_ref())
+        self.perfs.settings(self.sleeping.targets.as_ref())
     }
 
     fn in_all(all: &All) -> Vec<Self> {
@@ -165,47 +163,6 @@ impl Workload for Requeue {
 
     fn line(&self, rows: &[Row]) -> Option<Line> {
         Line::first("a waiter requeued, ns", rows, |row| (row.head.threads, row.nrequeue))
-    }
-
-    fn threads(&self) -> Option<&List<usize>> {
-        self.threads.as_ref()
-    }
-
-    fn perf_needs(&self) -> perf::Needs {
-        perf::Needs { sleep: true, pi: self.pi, count: self.at_once() != Some(AtOnce::All) }
-    }
-
-    /// Threads sleep on one word and are requeued to another; with `-p` to a lock, which each call's first waiter takes.
-    fn perf(&self, bench: &perf::Bench<'_>) -> Result<()> {
-        let threads = bench.threads;
-        let nrequeue = self.at_once().unwrap_or(AtOnce::Some(1)).of(threads);
-        let words: Arc<Vec<Pair>> = Arc::new(vec![Default::default()]);
-        perf::summary(format!(
-            "Requeuing {threads} threads (from [{}] {:p} to {}{:p}), {nrequeue} at a time.",
-            bench.privacy(),
-            &words[0][0].0,
-            if self.pi { "PI " } else { "" },
-            &words[0][1].0
-        ))?;
-        let sleepers = Sleepers::new(bench.lab, threads)?;
-        let all = format!("Requeued {threads} of {threads} threads");
-        let awoken = threads.div_ceil(nrequeue + 1);
-        let each = match self.pi {
-            true => format!("Awoke and Requeued ({awoken}+{}) of {threads} threads", threads - awoken),
-            false => all.clone(),
-        };
-        bench.runs(&each, &all, || {
-            let (subject, [from, to]) = (&bench.subject, &words[0]);
-            let it = |at_once| Move { from: &from.0, to: &to.0, waiters: threads, at_once };
-            let moved = sleepers.sample(threads, self.waiter(subject, &words, 0), || {
-                if self.pi {
-                    move_to_free_lock(&**subject, it(nrequeue + 1))
-                } else {
-                    move_all(&**subject, it(nrequeue))
-                }
-            })?;
-            Ok(moved.elapsed)
-        })
     }
 }
 
@@ -269,12 +226,5 @@ fn move_to_lock(subject: &dyn Subject, it: Move<'_>) -> Option<Moved> {
     wake_rest(it.waiters - moved.waiters, || {
         subject.requeue_pi(Move { at_once: it.waiters, ..it }).unwrap_or_default().waiters
     });
-    moved.is_exact.then_some(moved)
-}
-
-/// As perf: the lock is free. The first waiter takes it and runs, and its unlock passes the lock on.
-fn move_to_free_lock(subject: &dyn Subject, it: Move<'_>) -> Option<Moved> {
-    let moved = subject.requeue_to_free_lock(it);
-    wake_rest(it.waiters - moved.waiters, || subject.requeue_to_free_lock(Move { at_once: it.waiters, ..it }).waiters);
     moved.is_exact.then_some(moved)
 }

@@ -1,7 +1,7 @@
 //! `resize`: sets a new table size while threads hammer. Measures the resize and how long it delays operations.
 
 use crate::all::All;
-use crate::flags::{self, Futexes, OfLayout, Output, Sleeping, Words, help_of_futexes};
+use crate::flags::{self, Common, Futexes, OfLayout, Sleeping, Words, help_of_futexes};
 use crate::rows::{self, Shown, capital, join, shown};
 use crate::settings::Settings;
 use crate::summary::Line;
@@ -52,7 +52,7 @@ pub struct Resize {
     #[command(flatten)]
     sleeping: Sleeping,
     #[command(flatten)]
-    output: Output,
+    common: Common,
 }
 
 /// One row of the results. The help has a line on each field.
@@ -103,7 +103,7 @@ impl Workload for Resize {
             return Err(format!("--to '{}' equals --from; accepted: another power of two", self.to));
         }
         Words::array(&self.futexes).check(self.threads.as_ref())?;
-        let settings = Settings { layout: self.of.layout, ..self.output.settings() };
+        let settings = Settings { layout: self.of.layout, ..self.common.settings() };
         flags::targets(settings, self.sleeping.targets.as_ref(), Name::VARIANTS)
     }
 

@@ -1,6 +1,5 @@
 //! Settings that all workloads share. A workload's own settings are the flags in its file.
 
-use crate::perf::FirstLine;
 use lab_targets::{Layout, Name, Policy};
 use strum::VariantArray;
 
@@ -38,8 +37,6 @@ pub struct Settings {
     pub silent: bool,
     /// `--json`: print JSON instead of tables.
     pub json: bool,
-    /// `--format perf`: print as perf does. `None` means tables or JSON.
-    pub perf: Option<FirstLine>,
     /// `-m`.
     pub mlockall: bool,
 }
@@ -59,7 +56,6 @@ impl Default for Settings {
             noise: None,
             silent: false,
             json: false,
-            perf: None,
             mlockall: false,
         }
     }

@@ -4,7 +4,6 @@
 use crate::all::All;
 use crate::flags::{Perfs, Targets, Words, help_of_futexes};
 use crate::hammer::{self, Row};
-use crate::perf;
 use crate::rows;
 use crate::settings::Settings;
 use crate::sleepers::{self, Sleepers, wake_rest};
@@ -36,7 +35,7 @@ pub struct Wake {
     threads: Option<List<usize>>,
     #[command(flatten)]
     words: Words,
-    /// Wake N sleeping threads in a call, as perf's wake does [perf's default: 1]
+    /// Wake N sleeping threads in a call, as perf's wake does
     #[arg(short = 'w', long, value_name = "N", value_parser = values::number::<usize>(1, 1024, "threads"))]
     nwakes: Option<usize>,
     #[command(flatten)]
@@ -47,7 +46,6 @@ pub struct Wake {
 
 impl Workload for Wake {
     const NAME: &'static str = "wake";
-    const PERF: Option<u8> = Some(1);
     type Row = Row;
 
     fn help() -> String {
@@ -63,10 +61,7 @@ A sample in which a thread had its CPU for less than 95 % of the time is taken o
     }
 
     fn check(&mut self) -> Result<Settings, String> {
-        let settings = self.perfs.settings(self.targets.targets.as_ref(), self.threads.as_ref())?;
-        if settings.perf.is_some() {
-            self.nwakes.get_or_insert(1);
-        }
+        let settings = self.perfs.settings(self.targets.targets.as_ref())?;
         if self.nwakes.is_some() && self.targets.have_floor() {
             return Err(
                 "--targets 'floor' is not accepted where threads sleep; accepted: the other targets".to_string()
@@ -79,8 +74,7 @@ A sample in which a thread had its CPU for less than 95 % of the time is taken o
     }
 
     fn in_all(all: &All) -> Vec<Self> {
-        let nwakes = all.is_perf().then_some(1);
-        vec![Wake { threads: all.threads.clone(), words: all.words(), nwakes, ..plain() }]
+        vec![Wake { threads: all.threads.clone(), words: all.words(), ..plain() }]
     }
 
     fn run(&self, lab: &mut Lab<'_>, notes: &mut Vec<String>) -> Result<Vec<Row>> {
@@ -104,26 +98,6 @@ A sample in which a thread had its CPU for less than 95 % of the time is taken o
     fn line(&self, rows: &[Row]) -> Option<Line> {
         let what = if self.nwakes.is_some() { "a sleeper woken, ns" } else { "a wake without waiters, ns" };
         Line::first(what, rows, |row| row.head.threads)
-    }
-
-    fn threads(&self) -> Option<&List<usize>> {
-        self.threads.as_ref()
-    }
-
-    fn perf_needs(&self) -> perf::Needs {
-        perf::Needs { sleep: true, ..perf::Needs::default() }
-    }
-
-    /// Threads sleep on one word, and each call wakes `-w` of them.
-    fn perf(&self, bench: &perf::Bench<'_>) -> Result<()> {
-        let (threads, nwakes, word) = (bench.threads, self.nwakes.unwrap_or(1), Word::default());
-        let (privacy, at) = (bench.privacy(), &word.0);
-        perf::summary(format!(
-            "blocking on {threads} threads (at [{privacy}] futex {at:p}), waking up {nwakes} at a time."
-        ))?;
-        let sleepers = Sleepers::new(bench.lab, threads)?;
-        let what = format!("Wokeup {threads} of {threads} threads");
-        bench.runs(&what, &what, || wake_all(&sleepers, &bench.subject, &word, threads, nwakes))
     }
 }
 

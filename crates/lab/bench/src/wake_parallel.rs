@@ -3,7 +3,6 @@
 
 use crate::all::All;
 use crate::flags::{Perfs, Sleeping, help_of_futexes};
-use crate::perf::{self, Stats, milliseconds};
 use crate::rows::{self, shown};
 use crate::settings::Settings;
 use crate::sleepers::{self, Sleepers, wake_rest};
@@ -13,11 +12,9 @@ use crate::workload::{Workload, plain};
 use crate::{Entrant, Head, Lab, Ratios, stage};
 use anyhow::Result;
 use clap::Args;
-use lab_measure::machine;
 use lab_measure::pool::{Gate, Pool};
 use lab_measure::stats::Spread;
 use lab_targets::{Subject, Waited};
-use lab_terminal::stdout::print;
 use lab_values::{self as values, List};
 use serde::Serialize;
 use std::sync::Arc;
@@ -56,7 +53,6 @@ shown!(Row, |row| row.ns_per_op.median, row.ratios.over());
 
 impl Workload for WakeParallel {
     const NAME: &'static str = "wake-parallel";
-    const PERF: Option<u8> = Some(2);
     type Row = Row;
 
     fn help() -> String {
@@ -70,11 +66,9 @@ impl Workload for WakeParallel {
     }
 
     fn check(&mut self) -> Result<Settings, String> {
-        let settings = self.perfs.settings(self.sleeping.targets.as_ref(), self.threads.as_ref())?;
+        let settings = self.perfs.settings(self.sleeping.targets.as_ref())?;
         if let Some(nwakers) = self.nwakers {
-            let by_perf = [machine::allowed_cpus().len()];
-            let default = if settings.perf.is_some() { &by_perf } else { &sleepers::THREADS };
-            refuse_uneven_shares(nwakers, self.threads.as_ref().map_or(&default[..], |threads| threads))?;
+            refuse_uneven_shares(nwakers, self.threads.as_ref().map_or(&sleepers::THREADS, |threads| threads))?;
         }
         Ok(settings)
     }
@@ -128,42 +122,6 @@ impl Workload for WakeParallel {
 
     fn line(&self, rows: &[Row]) -> Option<Line> {
         Line::first("a waiter woken, ns", rows, |row| (row.head.threads, row.nwakers))
-    }
-
-    fn threads(&self) -> Option<&List<usize>> {
-        self.threads.as_ref()
-    }
-
-    fn perf_needs(&self) -> perf::Needs {
-        perf::Needs { sleep: true, ..perf::Needs::default() }
-    }
-
-    /// Threads sleep on one word, and each waker wakes an equal share of them.
-    fn perf(&self, bench: &perf::Bench<'_>) -> Result<()> {
-        let threads = bench.threads;
-        // As in perf: by default one waker for each sleeper.
-        let nwakers = self.nwakers.unwrap_or(threads).min(threads);
-        let share = threads / nwakers;
-        let word = Word::default();
-        perf::summary(format!(
-            "blocking on {threads} threads (at [{}] futex {:p}), {nwakers} threads waking up {share} at a time.",
-            bench.privacy(),
-            &word.0
-        ))?;
-        let (sleepers, wakers) = (Sleepers::new(bench.lab, threads)?, Pool::new(nwakers, &bench.lab.cpus)?);
-        let setup = WakeSetup { subject: &bench.subject, threads, nwakers };
-        let text = |stats: &Stats| {
-            let (ms, percent) = (stats.mean, stats.percent());
-            format!("Avg per-thread latency (waking {share}/{threads} threads) in {ms:.4} ms (+-{percent:.2}%)")
-        };
-        let mut all = Stats::default();
-        bench.each_run(|run| {
-            let times = wake_up(&sleepers, &wakers, setup, &word)?.into_iter().map(|(_, time)| milliseconds(time));
-            let times: Vec<f64> = times.collect();
-            times.iter().for_each(|ms| all.update(*ms));
-            Ok(format!("[Run {run}]: {}", text(&Stats::of(times.into_iter()))))
-        })?;
-        print(&text(&all))
     }
 }
 

@@ -6,7 +6,7 @@ use lab_targets::{Name, timers};
 use std::collections::BTreeSet;
 
 /// The words, without the targets' names, whose meaning is their documentation.
-const WORDS: [(&str, &str); 27] = [
+const WORDS: [(&str, &str); 26] = [
     ("early return", "the wait compares the word before it locks the bucket"),
     ("spin", "a thread spins for up to --spin microseconds before it sleeps"),
     ("p10", "the 10th percentile of the rounds; p90: the 90th"),
@@ -31,7 +31,6 @@ const WORDS: [(&str, &str); 27] = [
     ("stuck", "share of the time that operations of more than 1 ms took"),
     ("alone", "beside attackers that only burn CPU; attacked: beside the attack"),
     ("late p50", "how late a timer is delivered, half of them at most so late"),
-    ("G", "the global table, and its buckets; P: a table for each process"),
     ("RPS", "requests a second"),
     ("request p50", "how long a request takes, half of them at most so long"),
 ];
@@ -40,7 +39,7 @@ const WORDS: [(&str, &str); 27] = [
 pub fn lines(text: &str, explained: &mut BTreeSet<String>) -> String {
     let cells = text.lines().filter(|line| line.starts_with('|')).flat_map(|line| line.split('|'));
     let words = cells.flat_map(|cell| cell.split([',', '(', ')'])).map(str::trim).collect::<BTreeSet<_>>();
-    let has = |word: &str| words.iter().any(|one| *one == word || is_grid(one, word) || is_alone(one, word));
+    let has = |word: &str| words.iter().any(|one| *one == word || is_alone(one, word));
     let mut lines = String::new();
     for (word, meaning) in all().into_iter().filter(|(word, _)| has(word)) {
         if explained.insert(format!("{word}: {meaning}")) {
@@ -48,11 +47,6 @@ pub fn lines(text: &str, explained: &mut BTreeSet<String>) -> String {
         }
     }
     lines
-}
-
-/// Whether a header of `hash --sweep` is `G 1024`, for the word `G`.
-fn is_grid(cell: &str, word: &str) -> bool {
-    word == "G" && cell.strip_prefix("G ").is_some_and(|buckets| buckets.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// Whether a header of `neighbour` is `alone p50`, for the word `alone`.
@@ -114,10 +108,10 @@ Words of a sentence, such as far and floor, are not explained.
     fn a_word_is_explained_once_in_a_run() {
         let mut explained = BTreeSet::new();
         lines(TABLE, &mut explained);
-        let more = "| target | threads |\n| live   | 2 (far) |\n| G 1024 | alone p50, us |";
+        let more = "| target | threads |\n| live   | 2 (far) |\n| alone p50, us |";
         let lines = lines(more, &mut explained);
         let words: Vec<_> = lines.lines().filter_map(|line| line[2..].split(':').next()).collect();
-        assert_eq!(words, ["alone", "G", "far"], "{lines}");
+        assert_eq!(words, ["alone", "far"], "{lines}");
     }
 
     #[test]

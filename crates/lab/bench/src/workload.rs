@@ -7,19 +7,18 @@
 //! Flags that several workloads have are groups in `flags`. The measuring loop reads a flag from its struct: there is no
 //! second struct of settings. What all workloads share of their flags is in [`Settings`]. [`Lab::measure`] takes the
 //! samples of all cases in turn, stores them for ratios, and makes the rows. `print` prints them. The command line is made
-//! from the list, and so are a run of all workloads (`all`) and perf's format (`perf`).
+//! from the list, and so is a run of all workloads (`all`).
 
 use crate::all::All;
 use crate::print::Printer;
 use crate::summary::Line;
-use crate::{Lab, Settings, perf};
+use crate::{Lab, Settings};
 use crate::{
     crowd, growth, hash, lock_pi, locks, neighbour, ping_pong, requeue, resize, schbench, timers, wake, wake_parallel,
     wasm,
 };
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::{ArgMatches, Args, Command};
-use lab_values::List;
 use serde::Serialize;
 
 /// A workload, which is the struct of its flags.
@@ -28,8 +27,6 @@ pub trait Workload: Args + Clone + 'static {
     const NAME: &'static str;
     /// Whether it runs alone and not with other workloads.
     const IS_ALONE: bool = false;
-    /// Its place among the benchmarks of `perf bench futex`. `None` if perf does not have it.
-    const PERF: Option<u8> = None;
     /// One object of `--json`.
     type Row: Serialize;
 
@@ -60,26 +57,6 @@ pub trait Workload: Args + Clone + 'static {
     fn line(&self, _: &[Self::Row]) -> Option<Line> {
         None
     }
-
-    /// Writes what is neither table nor row.
-    fn write_more(&self, _: &[Self::Row]) -> Result<()> {
-        Ok(())
-    }
-
-    /// `-t`, for perf's output.
-    fn threads(&self) -> Option<&List<usize>> {
-        None
-    }
-
-    /// What perf's workload needs of a target.
-    fn perf_needs(&self) -> perf::Needs {
-        perf::Needs::default()
-    }
-
-    /// Measures one target, and prints what perf prints.
-    fn perf(&self, _: &perf::Bench<'_>) -> Result<()> {
-        bail!("perf bench futex has no '{}'; accepted: {}", Self::NAME, perf::names())
-    }
 }
 
 /// Every workload, in the order of the help and of a run of all.
@@ -106,8 +83,6 @@ pub struct Entry {
     pub name: &'static str,
     /// [`Workload::IS_ALONE`].
     pub is_alone: bool,
-    /// [`Workload::PERF`].
-    pub perf: Option<u8>,
     /// Its command line.
     pub command: fn() -> Command,
     /// Reads its flags, and checks them, whose error is the line of [`Workload::check`].
@@ -120,7 +95,6 @@ const fn entry<W: Workload>() -> Entry {
     Entry {
         name: W::NAME,
         is_alone: W::IS_ALONE,
-        perf: W::PERF,
         command: || W::augment_args(Command::new(W::NAME)).after_long_help(W::help()),
         job: |matches| {
             let mut workload = W::from_arg_matches(matches)?;
@@ -150,12 +124,6 @@ pub trait Part {
     fn name(&self) -> &'static str;
     /// Measures and prints it.
     fn run(&self, lab: &mut Lab<'_>, printer: &mut Printer) -> Result<()>;
-    /// [`Workload::threads`].
-    fn threads(&self) -> Option<&List<usize>>;
-    /// [`Workload::perf_needs`].
-    fn perf_needs(&self) -> perf::Needs;
-    /// [`Workload::perf`].
-    fn perf(&self, bench: &perf::Bench<'_>) -> Result<()>;
 }
 
 impl<W: Workload> Part for W {
@@ -167,17 +135,5 @@ impl<W: Workload> Part for W {
         let mut notes = Vec::new();
         let rows = Workload::run(self, lab, &mut notes)?;
         printer.print(lab, self, &rows, &notes)
-    }
-
-    fn threads(&self) -> Option<&List<usize>> {
-        Workload::threads(self)
-    }
-
-    fn perf_needs(&self) -> perf::Needs {
-        Workload::perf_needs(self)
-    }
-
-    fn perf(&self, bench: &perf::Bench<'_>) -> Result<()> {
-        Workload::perf(self, bench)
     }
 }

@@ -50,18 +50,6 @@ pub fn pin_to(cpus: &[usize]) {
     }
 }
 
-/// The CPUs of each NUMA node that this process may use. Nodes without such CPUs are left out.
-pub fn nodes() -> Vec<Vec<usize>> {
-    let allowed = allowed_cpus();
-    let list = |node: usize| {
-        let list = std::fs::read_to_string(format!("/sys/devices/system/node/node{node}/cpulist")).ok()?;
-        cpu_list(list.trim())
-    };
-    let nodes = (0..NODES_MAX).filter_map(list);
-    let mine = nodes.map(|cpus| cpus.into_iter().filter(|cpu| allowed.contains(cpu)).collect());
-    mine.filter(|cpus: &Vec<usize>| !cpus.is_empty()).collect()
-}
-
 /// The highest CPU number that a list may have: glibc's `cpu_set_t` has 1024 bits.
 const CPU_MAX: usize = 1023;
 
@@ -81,9 +69,6 @@ pub fn cpu_list(text: &str) -> Option<Vec<usize>> {
     cpus.dedup();
     Some(cpus)
 }
-
-/// The most nodes that Linux can be built for.
-const NODES_MAX: usize = 1024;
 
 /// The machine's memory. `usize::MAX` if it is not known.
 pub fn memory_bytes() -> usize {

@@ -98,7 +98,7 @@ fn checked(verb: Verb) -> Result<Command, String> {
             None => measuring(verb.args.check()?, lab_sim::run),
             Some(OwnSim::Timers(args)) => measuring(args.check()?, lab_sim::timers::print),
             Some(OwnSim::Schbench(args)) => measuring(args.check()?, lab_sim::schbench::print),
-            Some(OwnSim::Validate(args)) => measuring(args.check()?, lab_sim::validate::run),
+            Some(OwnSim::Validate(args)) => measuring(args.into(), lab_sim::validate::run),
         },
         Verb::Soak(args) => watching(move || match lab_soak::run(&args.into()) {
             Ok(Verdict::Clean) => ExitCode::SUCCESS,

@@ -66,22 +66,15 @@ pub const VALIDATE: &str = concat!(
 Rows of --json, one object per line:
   source, comparison, published [base, other], published_ratio, here_ratio (null: not measured here), modelled [base,
   other], modelled_ratio, sized (whether the ratio must be right within a factor of 1.5), verdict, note
-With --cross, part says which of three:
-  left-out  source, comparison, published_ratio, left_out_ratio (by a fit to the other messages), fitted_ratio (by a fit
-            to all), chosen_ratio (as without --cross)
-  here      workload, target, measured_ns [one thread, two], predicted_ns (from latencies measured beside it), off_by
-            (predicted by measured, two threads), off_by_relative_to_one (the same of the ratio of two threads to one)
-  others    source, machine, operation, threads, published_ns, predicted_ns, off_by
 
 Exit status:
-  0    the model is right in every comparison that it must get right; with --cross: it ran
+  0    the model is right in every comparison that it must get right
   1    it misses one of them, or a run failed",
     ends_with!(),
     "
 
-Examples:
-  ufutex sim validate --only private-hash,timer-hash --no-measure
-  ufutex sim validate --cross        takes some minutes"
+Example:
+  ufutex sim validate --only private-hash,timer-hash --no-measure"
 );
 
 /// Arguments of `sim timers`: designs of a timer table on virtual cores.
@@ -216,30 +209,17 @@ pub struct ValidateArgs {
     /// Do not measure on this machine
     #[arg(long)]
     no_measure: bool,
-    /// Print how well the model predicts what it was not fitted to, instead
-    #[arg(long)]
-    cross: bool,
-    /// Print a Markdown table
-    #[arg(long)]
-    markdown: bool,
     /// No progress on stderr
     #[arg(short, long)]
     silent: bool,
     /// Print one JSON object per line on stdout, and nothing else
-    #[arg(long, conflicts_with = "markdown")]
+    #[arg(long)]
     json: bool,
 }
 
-impl ValidateArgs {
-    /// The settings. With `--cross` one of two sources is left out at least.
-    pub fn check(self) -> Result<validate::Settings, String> {
-        let ValidateArgs { only, no_measure, cross, markdown, silent, json } = self;
-        if let ([first, rest @ ..], true) = (&only[..], cross)
-            && rest.iter().all(|source| source == first)
-        {
-            return Err(format!("--only '{first}' is not accepted with --cross; accepted: two sources or more"));
-        }
-        Ok(validate::Settings { only, measures: !no_measure, cross, markdown, silent, json })
+impl From<ValidateArgs> for validate::Settings {
+    fn from(ValidateArgs { only, no_measure, silent, json }: ValidateArgs) -> Self {
+        Self { only, measures: !no_measure, silent, json }
     }
 }
 

@@ -22,7 +22,6 @@ use crowd::{Channels, Crowd};
 use lab_measure::pool::Gate;
 use loops::{Hammered, PingPong, Tally, Timeline, WaitDiffers, WakeNoWaiter, Window};
 use requeue::{Move, Moved};
-use schbench::SharedState;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
@@ -78,11 +77,6 @@ impl Name {
     /// Whether threads can sleep on the target.
     pub fn can_sleep(self) -> bool {
         self != Name::Floor
-    }
-
-    /// Whether futures can wait on the target.
-    pub fn has_futures(self) -> bool {
-        self.is_ours()
     }
 
     /// Whether the target's table can be resized while it is used.
@@ -169,10 +163,6 @@ pub trait Target: Send + Sync + 'static {
 
     /// Queues a crowd and measures wakes on request. Returns at once if only threads can wait on the target.
     fn host(&self, _crowd: &Crowd, _channels: &Channels) {}
-
-    /// Runs share `executor` of `executors` equal shares of schbench's workers, as tasks on this thread. Returns at
-    /// once if only threads can wait on the target ([`Name::has_futures`]).
-    fn serve_tasks(&self, _shared: &SharedState, _executor: usize, _executors: usize) {}
 }
 
 /// A target's operations of threads as owners of locks.
@@ -224,8 +214,6 @@ pub trait Subject: Target {
     fn requeue(&self, it: Move<'_>) -> Moved;
     /// Requeues waiters to a lock that this thread owns meanwhile.
     fn requeue_pi(&self, it: Move<'_>) -> Option<Moved>;
-    /// Requeues waiters to a lock without an owner. The first waiter gets it, beyond the count.
-    fn requeue_to_free_lock(&self, it: Move<'_>) -> Moved;
     /// Waits to be requeued to a lock, and unlocks it when this thread owns it. Returns whether both succeeded.
     fn wait_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32) -> bool;
 }
@@ -265,10 +253,6 @@ impl<F: Futex> Subject for F {
         self.unlock_pi(it.to, &task).then_some(moved)
     }
 
-    fn requeue_to_free_lock(&self, it: Move<'_>) -> Moved {
-        requeue::requeue_pi(self, it)
-    }
-
     fn wait_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32) -> bool {
         let task = self.task();
         Futex::wait_requeue_pi(self, from, lock, &task) && self.unlock_pi(lock, &task)
@@ -297,11 +281,6 @@ impl Shape {
     }
 }
 
-/// Makes several of our targets as processes of one system. Each has its own table, and all share the global table.
-pub fn build_processes(name: Name, shape: &Shape, processes: usize) -> anyhow::Result<Vec<Arc<dyn Subject>>> {
-    ours::build(name, shape, processes)
-}
-
 /// Makes a target. Ours has a new, empty table.
 pub fn build(name: Name, shape: &Shape) -> anyhow::Result<Arc<dyn Subject>> {
     Ok(match name {
@@ -311,6 +290,6 @@ pub fn build(name: Name, shape: &Shape) -> anyhow::Result<Arc<dyn Subject>> {
             Policy::Fixed(slots) => slots,
             Policy::Threads | Policy::Load => 0,
         })),
-        ours => ours::build(ours, shape, 1)?.remove(0),
+        ours => ours::build(ours, shape)?,
     })
 }

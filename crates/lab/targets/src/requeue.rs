@@ -33,7 +33,7 @@ pub fn requeue<F: Futex>(futex: &F, it: Move<'_>) -> Moved {
     repeat(it, |at_once| futex.cmp_requeue(it.from, it.to, at_once))
 }
 
-/// Moves waiters that are to own the lock `to`. The lock is owned by the caller, or free.
+/// Moves waiters that are to own the lock `to`, which the caller owns.
 pub fn requeue_pi<F: Futex>(futex: &F, it: Move<'_>) -> Moved {
     repeat(it, |at_once| futex.cmp_requeue_pi(it.from, it.to, at_once))
 }

@@ -13,13 +13,6 @@ pub fn text(header: &[&str], words: usize, rows: impl IntoIterator<Item = Vec<St
     finish(table)
 }
 
-/// A table in Markdown, as short as possible.
-pub fn markdown(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let line = |cells: &[String]| format!("| {} |", cells.join(" | "));
-    let header = [header.iter().map(ToString::to_string).collect(), vec!["---".to_string(); header.len()]];
-    header.into_iter().chain(rows).map(|row| line(&row)).collect::<Vec<_>>().join("\n")
-}
-
 /// As [`text`], without the columns for which the output is too narrow, and with a line that names them. The columns of
 /// `spare` go first, in that order, and then the last ones. Two columns always stay.
 pub fn fitted(header: &[&str], words: usize, rows: Vec<Vec<String>>, spare: &[&str]) -> String {

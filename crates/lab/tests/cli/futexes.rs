@@ -150,6 +150,16 @@ fn wake_parallel_shares_the_sleepers_among_the_wakers() {
 }
 
 #[test]
+fn wake_with_w_wakes_sleepers_on_every_target() {
+    let rows = rows(&["wake", "-w", "3", "-t", "7", "--repeat", "3"]);
+    assert_eq!(rows.len(), 7);
+    for row in &rows {
+        assert_eq!((&row["workload"], &row["nwakes"], &row["threads"]), (&"wake".into(), &3.into(), &7.into()));
+        assert!(row["ns_per_op"]["median"].as_f64() > Some(0.0), "{row}");
+    }
+}
+
+#[test]
 fn lock_pi_rows_have_one_lock_or_one_for_each_thread() {
     let shapes: [(&[&str], usize, bool); 4] =
         [(&[], 1, false), (&["-M"], 2, true), (&["-M", "-S"], 2, true), (&["--hold", "1"], 1, false)];

@@ -68,12 +68,6 @@ fn crowd_and_timers_keep_what_they_have() {
     assert_keeps_what_it_has(2, &["timers", "--tests", "create-delete", "-n", "1000"], "rounds at most");
 }
 
-#[test]
-fn a_sweep_keeps_what_it_has_of_each_cell() {
-    let flags = ["hash", "--sweep", "-t", "1", "-f", "16", "-b", "4,64", "-p", "2", "--targets", "live,atomic"];
-    assert_keeps_what_it_has(8, &flags, "8 cells");
-}
-
 fn has_process(words: &[&str]) -> bool {
     // Another user's suite may run at the same time.
     let user = |path: &Path| path.metadata().map(|metadata| metadata.uid()).ok();
@@ -113,13 +107,6 @@ fn children_that_are_starting_are_not_interrupted() {
         assert!(ended.stderr.contains("interrupted: "), "after {delay_ms} ms: {}", ended.stderr);
     }
     assert!(!has_process(&["timers-child", "--timers 1019"]));
-}
-
-#[test]
-fn a_sweep_of_the_kernel_keeps_what_its_children_have_measured_and_leaves_none_behind() {
-    let flags = ["hash", "--sweep", "-t", "1", "-f", "1013", "-b", "0", "-p", "2", "--targets", "kernel"];
-    assert_keeps_what_it_has(2, &flags, "2 cells");
-    assert!(!has_process(&["sweep-child", "--futexes 1013"]));
 }
 
 #[test]

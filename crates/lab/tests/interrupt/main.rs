@@ -6,6 +6,5 @@ mod bench;
 #[path = "../common/mod.rs"]
 mod common;
 mod others;
-mod perf;
 mod running;
 mod sim;

@@ -77,14 +77,10 @@ fn a_mistake_is_one_line_and_exits_2() {
             (&["--only", ""], "''"),
             (&["--only", "1"], "'1'"),
             (&["--only"], "--only"),
-            (&["--json", "--markdown"], "--markdown"),
             (&["--json=yes"], "yes"),
             (&["--topology", "here"], "--topology"),
             (&["--seed", "1"], "--seed"),
             (&["percpu-refs"], "percpu-refs"),
-            (&["--cross", "--only", "percpu-refs"], "'percpu-refs'"),
-            (&["--cross", "--only", "timer-hash,timer-hash"], "two sources or more"),
-            (&["--cross=yes"], "yes"),
         ],
     );
 }

@@ -166,7 +166,7 @@ pub fn threads() -> impl Fn(&str) -> Result<List<usize>, String> + Clone {
     numbers(1, THREADS_MAX, "threads")
 }
 
-/// `-p` of `timers` and `hash`.
+/// `-p` of `timers`.
 pub fn processes() -> impl Fn(&str) -> Result<List<usize>, String> + Clone {
     numbers(1, 1024, "processes")
 }

@@ -1,7 +1,5 @@
 //! `schbench`: message threads and workers that wake each other. Each target runs for some seconds in a round.
 
-mod load;
-mod original;
 mod pinning;
 mod print;
 mod watch;
@@ -11,18 +9,16 @@ use crate::flags::{self, Noise, OfLayout};
 use crate::settings::{Buckets, Settings};
 use crate::workload::Workload;
 use anyhow::{Context, Result};
+use clap::Args;
 use clap::builder::TypedValueParser;
-use clap::{Args, ValueEnum};
 use lab_measure::machine;
 use lab_measure::sample;
 use lab_targets::Policy;
-use lab_targets::schbench::{Plan, SharedState, as_thread, serve_messages};
+use lab_targets::schbench::{Plan, SharedState, serve_messages, work};
 use lab_targets::{Name, Shape, Subject};
-use lab_terminal::stderr;
-use lab_values::{self as values, List, RUNTIME_MAX_S, THREADS_MAX, WORK_MAX};
+use lab_values::{self as values, List, THREADS_MAX, WORK_MAX};
 use pinning::Pinning;
 use print::Row;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::thread::{Builder, Scope};
@@ -34,18 +30,9 @@ const STACK_BYTES: usize = 256 * 1024;
 /// Bounds of the tables that do not size themselves. Within them the size follows the threads, unless `-b` is given.
 const BUCKETS: (usize, usize) = (16, 4096);
 
-/// First rate of `-A` without `-R`, in requests per second.
-const FIRST_RATE: u32 = 10;
 const RUNTIME_S: f64 = 5.0;
 /// Largest number of workers in all, so that a mistake does not stop the machine.
 const WORKERS_MAX: usize = THREADS_MAX;
-
-/// `-P`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Pin {
-    /// Message threads with their workers on the CPUs of one last-level cache, in turn
-    Ccx,
-}
 
 /// schbench: message threads and their workers wake each other
 #[derive(Clone, Args)]
@@ -62,9 +49,6 @@ pub struct Schbench {
     /// CPUs that workers share: 0-3,8 or auto
     #[arg(short = 'W', long, value_name = "CPUS", value_parser = cpus)]
     worker_cpus: Option<Cpus>,
-    /// Pin message threads and their workers by last-level cache
-    #[arg(short = 'P', long, value_enum, conflicts_with_all = ["message_cpus", "worker_cpus"])]
-    pin: Option<Pin>,
     /// How long each target runs: seconds, or a time such as 2m [default: 5; schbench's own default is 30]
     #[arg(short, long, value_name = "TIME", value_parser = values::runtime)]
     runtime: Option<f64>,
@@ -79,42 +63,9 @@ pub struct Schbench {
     #[arg(short, long = "sleep_usec", alias = "sleep-usec", value_name = "US", default_value = "100",
         value_parser = values::number::<u64>(0, 10_000_000, "microseconds").map(Duration::from_micros))]
     sleep_usec: Duration,
-    /// Requests per second that the message threads hand out [default: workers start requests themselves]
-    #[arg(short = 'R', long, value_name = "N", value_parser = values::number::<u32>(1, 100_000_000, "requests a second"))]
-    rps: Option<u32>,
-    /// Adjust the requests per second until the machine is busy to this percentage
-    #[arg(short = 'A', long, value_name = "PERCENT", value_parser = values::number::<u32>(1, 100, "percent").map(f64::from), conflicts_with = "noise")]
-    auto_rps: Option<f64>,
-    /// Bytes that message threads and workers send each other instead of requests
-    #[arg(short, long, value_name = "BYTES", value_parser = values::number::<usize>(1, 1 << 20, "bytes"))]
-    pipe: Option<usize>,
-    /// Seconds before latencies are recorded
-    #[arg(short, long, value_name = "SECONDS", default_value = "0", value_parser = seconds(0))]
-    warmuptime: Duration,
-    /// Seconds between two reports on stderr
-    #[arg(short, long, value_name = "SECONDS", default_value = "10", value_parser = seconds(1))]
-    intervaltime: Duration,
-    /// Interval in seconds at which latencies are discarded [default: never]
-    #[arg(short, long, value_name = "SECONDS", value_parser = seconds(1))]
-    zerotime: Option<Duration>,
     /// Do not hold the CPU's lock while a request computes
     #[arg(short = 'L', long)]
     no_locking: bool,
-    /// Time only the computation, without sleep and locks
-    #[arg(short = 'C', long)]
-    calibrate: bool,
-    /// Write schbench's own JSON, an object for each target, to this file (-: stdout)
-    #[arg(short = 'j', value_name = "FILE")]
-    file: Option<PathBuf>,
-    /// Job name in schbench's own JSON
-    #[arg(short = 'J', long, value_name = "NAME")]
-    jobname: Option<String>,
-    /// Run workers as futures on a few threads
-    #[arg(long)]
-    tasks: bool,
-    /// Threads that run the workers' futures [default: one for each CPU]
-    #[arg(long, value_name = "N", requires = "tasks", value_parser = values::number::<usize>(1, 1024, "threads"))]
-    executors: Option<usize>,
     /// Targets, a comma list [default: all]
     #[arg(long, value_name = "LIST", value_parser = values::some_among(values::sleeping()), hide_possible_values = true)]
     targets: Option<List<Name>>,
@@ -148,11 +99,6 @@ pub enum Cpus {
     These(Vec<usize>),
 }
 
-/// A time in whole seconds.
-fn seconds(smallest: usize) -> impl TypedValueParser<Value = Duration> {
-    values::number::<u64>(smallest, RUNTIME_MAX_S as usize, "seconds").map(Duration::from_secs)
-}
-
 /// `-M`, `-W`.
 fn cpus(text: &str) -> Result<Cpus, String> {
     if text == "auto" {
@@ -180,14 +126,6 @@ impl Workload for Schbench {
         // Now, because a container may change them while the runs go on.
         let cpus = machine::allowed_cpus().len();
         self.threads.get_or_insert(cpus.div_ceil(self.message_threads));
-        self.executors.get_or_insert(cpus);
-        if self.json && self.file.as_deref() == Some(Path::new("-")) {
-            return Err("-j '-' is not accepted with --json; accepted: a file, or one of the two".to_string());
-        }
-        if let Some(mistake) = self.file.as_deref().filter(|file| *file != Path::new("-")).and_then(values::unwritable)
-        {
-            return Err(format!("-j {mistake}"));
-        }
         let settings = self.settings()?;
         let (workers, all) = (self.workers(), self.all_workers());
         if all > WORKERS_MAX {
@@ -199,23 +137,12 @@ impl Workload for Schbench {
         for (flag, list) in [("--message-cpus", &self.message_cpus), ("--worker-cpus", &self.worker_cpus)] {
             refuse_foreign(flag, list.as_ref())?;
         }
-        let runtime_s = self.runtime_s();
-        let warm_up = self.warmuptime.as_secs();
-        if warm_up as f64 >= runtime_s {
-            return Err(format!(
-                "--warmuptime '{warm_up}' is not less than --runtime; accepted: less than {runtime_s}"
-            ));
-        }
-        let (rate, least) = (self.rate(), self.message_threads);
-        if rate > 0 && (rate as usize) < least {
-            return Err(format!("--rps '{rate}' is less than one for each message thread; accepted: {least} or more"));
-        }
         Ok(settings)
     }
 
     /// Runs every target once in each round.
-    fn run(&self, lab: &mut Lab<'_>, notes: &mut Vec<String>) -> Result<Vec<Row>> {
-        let competitors = line_up(lab, self, notes)?;
+    fn run(&self, lab: &mut Lab<'_>, _: &mut Vec<String>) -> Result<Vec<Row>> {
+        let competitors = line_up(lab, self)?;
         let stage = format!(
             "schbench: {} targets, {} rounds of {} s, {} message threads with {} workers each",
             competitors.len(),
@@ -236,11 +163,7 @@ impl Workload for Schbench {
     }
 
     fn text(&self, _: &Lab<'_>, rows: &[Row]) -> String {
-        print::text(&self.plan(), rows)
-    }
-
-    fn write_more(&self, rows: &[Row]) -> Result<()> {
-        original::write(self, rows)
+        print::text(rows)
     }
 }
 
@@ -258,24 +181,10 @@ impl Schbench {
         self.runtime.unwrap_or(RUNTIME_S)
     }
 
-    /// Requests per second at the start. 0: workers start requests themselves.
-    fn rate(&self) -> u32 {
-        self.rps.unwrap_or(if self.auto_rps.is_some() { FIRST_RATE } else { 0 })
-    }
-
-    /// The number of threads that run the workers as futures. `None`: each worker is a thread.
-    fn executors(&self) -> Option<usize> {
-        let executors = || self.executors.unwrap_or_else(|| machine::allowed_cpus().len());
-        self.tasks.then(|| executors().min(self.all_workers()))
-    }
-
     /// The CPUs of the threads.
     fn pinning(&self) -> Pinning {
         let cpus = machine::allowed_cpus();
-        match self.pin {
-            Some(Pin::Ccx) => Pinning::by_cache(&cpus),
-            None => Pinning::new(self.message_cpus.as_ref(), self.worker_cpus.as_ref(), self.message_threads, &cpus),
-        }
+        Pinning::new(self.message_cpus.as_ref(), self.worker_cpus.as_ref(), self.message_threads, &cpus)
     }
 
     /// The work of one run.
@@ -286,10 +195,7 @@ impl Schbench {
             footprint_bytes: self.cache_footprint * 1024,
             operations: self.operations,
             nap: self.sleep_usec,
-            pipe_bytes: self.pipe.unwrap_or(0),
-            rate: self.rate(),
-            calibrate: self.calibrate,
-            locking: !self.no_locking && !self.calibrate,
+            locking: !self.no_locking,
         }
     }
 
@@ -304,14 +210,7 @@ impl Schbench {
             json: self.json,
             ..Settings::default()
         };
-        let settings = flags::targets(settings, self.targets.as_ref(), &values::sleeping())?;
-        if self.tasks && !settings.targets.iter().any(|name| name.has_futures()) {
-            let names = settings.targets.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
-            return Err(format!(
-                "--targets '{names}' is not accepted with --tasks; accepted: live, fixed, atomic, percpu, global"
-            ));
-        }
-        Ok(settings)
+        flags::targets(settings, self.targets.as_ref(), &values::sleeping())
     }
 
     /// Limits the matrices to half of the machine's memory, so that other programs are not killed for lack of it.
@@ -344,7 +243,7 @@ struct Competitor {
     subject: Arc<dyn Subject>,
 }
 
-fn line_up(lab: &Lab<'_>, asked: &Schbench, notes: &mut Vec<String>) -> Result<Vec<Competitor>> {
+fn line_up(lab: &Lab<'_>, asked: &Schbench) -> Result<Vec<Competitor>> {
     let settings = lab.settings;
     let threads = asked.message_threads * (asked.workers() + 1);
     let buckets = match settings.buckets {
@@ -353,10 +252,6 @@ fn line_up(lab: &Lab<'_>, asked: &Schbench, notes: &mut Vec<String>) -> Result<V
     };
     let mut competitors = Vec::new();
     for name in settings.targets.iter().copied() {
-        if asked.tasks && !name.has_futures() {
-            notes.push(format!("{name} left out: tasks cannot wait on it"));
-            continue;
-        }
         let policy = if name == Name::Live { settings.live_policy() } else { Policy::Fixed(buckets) };
         let shape = Shape::new(settings.layout, policy);
         let subject = lab_targets::build(name, &shape)?;
@@ -374,14 +269,9 @@ fn once(asked: &Schbench, one: &Competitor) -> Result<Findings> {
     let pinning = asked.pinning();
     let (shared, subject) = (SharedState::new(asked.plan()), &*one.subject);
     std::thread::scope(|scope| {
-        let started = start(scope, asked, &pinning, &shared, subject);
-        // Also called if a thread could not be started, so that no thread sleeps for ever.
-        let interval = |found: &Findings| {
-            if !asked.silent {
-                stderr::text(&print::run(&asked.plan(), found));
-            }
-        };
-        let found = started.map(|()| watch::watch(&shared, asked, interval));
+        let started = start(scope, &pinning, &shared, subject);
+        let found = started.map(|()| watch::watch(&shared, Duration::from_secs_f64(asked.runtime_s())));
+        // Also if a thread could not be started, so that no thread sleeps for ever.
         shared.stop(subject);
         found
     })
@@ -390,7 +280,6 @@ fn once(asked: &Schbench, one: &Competitor) -> Result<Findings> {
 /// Starts the message threads first: when the run is stopped, also after a failed start, they wake the workers.
 fn start<'s>(
     scope: &'s Scope<'s, '_>,
-    asked: &Schbench,
     pinning: &'s Pinning,
     shared: &'s SharedState,
     subject: &'s dyn Subject,
@@ -407,38 +296,16 @@ fn start<'s>(
         };
         thread("schbench-msg", Box::new(message))?;
     }
-    let cpus_of = |message_thread: usize| {
-        pinning.workers.as_ref().map_or(&[][..], |groups| &groups[message_thread % groups.len()])
-    };
-    if let Some(executors) = asked.executors() {
-        for executor in 0..executors {
-            let work = move || {
-                machine::pin_to(cpus_of_all(pinning));
-                subject.serve_tasks(shared, executor, executors);
-            };
-            thread("schbench-tasks", Box::new(work))?;
-        }
-        return Ok(());
-    }
-    for (number, message_thread) in shared.message_threads.iter().enumerate() {
-        let cpus = cpus_of(number);
+    for message_thread in &shared.message_threads {
         for worker in 0..message_thread.workers.len() {
-            let work = move || {
-                machine::pin_to(cpus);
-                as_thread(shared, message_thread, worker, subject);
+            let job = move || {
+                machine::pin_to(pinning.workers.as_deref().unwrap_or_default());
+                work(shared, message_thread, worker, subject);
             };
-            thread("schbench-worker", Box::new(work))?;
+            thread("schbench-worker", Box::new(job))?;
         }
     }
     Ok(())
-}
-
-/// The CPUs of a task's executor, which runs workers of all message threads.
-fn cpus_of_all(pinning: &Pinning) -> &[usize] {
-    match pinning.workers.as_deref() {
-        Some([only]) => only,
-        _ => &[],
-    }
 }
 
 /// The end of the help.
@@ -447,12 +314,11 @@ Message threads and workers wake each other by futexes of the target. Wakeup lat
 stamp until the worker runs. Request latency: a worker's sleep and its matrices.
 
 Rows of --json, one object per line:
-  workload, target, message_threads, workers (of each), tasks, executors, buckets, policy, layout, repeat, runtime_s,
-  operations, cache_footprint_kb, sleep_us, rate, locking, rps (the median round's, of all workers), requests (done);
+  workload, target, message_threads, workers (of each), buckets, policy, layout, repeat, runtime_s, operations,
+  cache_footprint_kb, sleep_us, locking, rps (the median round's, of all workers), requests (done); tasks: false; rate: 0;
   wakeup_us, request_us {p50, p90, p99, p999, min, max, samples}; rps_seconds {p20, p50, p90, min, max};
   scheduling_delay_us {message, worker}: mean wait of a thread for a CPU, as the kernel reports it;
-  ratio_kernel: the rps divided by the kernel's; with -p pipe_bytes, mb_per_sec;
-  with --noise noise: busy loops on each CPU
+  ratio_kernel: the rps divided by the kernel's; with --noise noise: busy loops on each CPU
 
 Exit status:
   0    measured

@@ -1,4 +1,4 @@
-//! The output of schbench: its own text for each run, a table of all targets, and rows of JSON.
+//! The output of schbench: a table of all targets, and rows of JSON.
 
 use super::{Competitor, Findings, Schbench};
 use crate::rows::SPARE;
@@ -6,70 +6,9 @@ use crate::workload::Workload;
 use crate::{Lab, policy_name};
 use lab_measure::stats;
 use lab_targets::Name;
-use lab_targets::schbench::{Latencies, Plan};
+use lab_targets::schbench::Latencies;
 use lab_terminal::table;
 use serde::Serialize;
-use std::fmt::Write;
-
-/// Percentiles of latencies that are printed. The first one only with `-p`.
-pub const PERCENTILES: [f64; 5] = [20.0, 50.0, 90.0, 99.0, 99.9];
-
-/// One run, as schbench prints it.
-pub fn run(plan: &Plan, found: &Findings) -> String {
-    let (mut text, seconds) = (String::new(), found.elapsed.as_secs());
-    let is_pipe = plan.pipe_bytes > 0;
-    let latencies = if is_pipe { &PERCENTILES[..] } else { &PERCENTILES[1..] };
-    let us = |ns: u64| ns / 1000;
-    text += &percentiles("Wakeup Latencies", "usec", &found.wakeups, (seconds, latencies, 99.0), us);
-    if is_pipe {
-        let (operations, bytes) = transfers(plan, found);
-        let (number, unit) = pretty_size(bytes);
-        let _ = writeln!(text, "avg worker transfer: {operations:.2} ops/sec {number:.2}{unit}/s");
-        return text;
-    }
-    text += &percentiles("Request Latencies", "usec", &found.requests, (seconds, latencies, 99.0), us);
-    text += &percentiles("RPS", "requests", &found.rates, (seconds, &PERCENTILES[..3], 50.0), |rate| rate);
-    let _ = writeln!(text, "average rps: {:.2}", found.rps());
-    let delay = |us: Option<f64>| us.map_or_else(table::dash, |us| format!("{us:.0}"));
-    let (messages, workers) = found.delay_us;
-    let _ = writeln!(text, "sched delay: message {} (usec) worker {} (usec)", delay(messages), delay(workers));
-    text
-}
-
-fn percentiles(
-    label: &str,
-    unit: &str,
-    of: &Latencies,
-    (seconds, list, star): (u64, &[f64], f64),
-    shown: impl Fn(u64) -> u64,
-) -> String {
-    let mut text = format!("{label} percentiles ({unit}) runtime {seconds} (s) ({} total samples)\n", of.count());
-    for percent in list {
-        let below = PERCENTILES.iter().copied().rfind(|other| other < percent);
-        let mark = if *percent == star { "* " } else { "  " };
-        let value = shown(of.percentile(*percent));
-        let _ = writeln!(text, "\t{mark}{percent:2.1}th: {value:<10} ({} samples)", of.between(below, *percent));
-    }
-    let _ = writeln!(text, "\t  min={}, max={}", shown(of.min()), shown(of.max()));
-    text
-}
-
-/// Mean of one worker: transfers per second and bytes per second.
-fn transfers(plan: &Plan, found: &Findings) -> (f64, f64) {
-    let operations = found.done as f64 / found.worker_time.as_secs_f64().max(f64::MIN_POSITIVE);
-    (operations, operations * plan.pipe_bytes as f64)
-}
-
-fn pretty_size(mut number: f64) -> (f64, &'static str) {
-    let mut units = ["B", "KB", "MB", "GB", "TB"].into_iter();
-    let mut unit = units.next().unwrap_or_default();
-    for larger in units.take_while(|_| number >= 1024.0).collect::<Vec<_>>() {
-        if number >= 1024.0 {
-            (number, unit) = (number / 1024.0, larger);
-        }
-    }
-    (number, unit)
-}
 
 /// A row of each target. A target's rounds are merged into one.
 pub fn rows(lab: &Lab<'_>, asked: &Schbench, competitors: &[Competitor], found: &[Vec<Findings>]) -> Vec<Row> {
@@ -78,15 +17,9 @@ pub fn rows(lab: &Lab<'_>, asked: &Schbench, competitors: &[Competitor], found: 
     let row = |(one, rounds): (&Competitor, &Vec<Findings>)| {
         let rates = rates(rounds);
         let ratio = kernel.as_ref().and_then(|kernel| stats::pairwise(&rates, kernel, |this, that| this / that));
-        Row::new(lab, asked, one, together(rounds), &rates, ratio)
+        Row::new(lab, asked, one, &together(rounds), &rates, ratio)
     };
     measured.into_iter().map(row).collect()
-}
-
-/// The runs of all targets, and their table.
-pub fn text(plan: &Plan, rows: &[Row]) -> String {
-    let runs = rows.iter().map(|row| format!("\n### {}\n{}", row.target, run(plan, &row.found)));
-    format!("{}\n{}", runs.collect::<String>(), comparison(rows))
 }
 
 fn rates(rounds: &[Findings]) -> Vec<f64> {
@@ -101,14 +34,13 @@ fn together(rounds: &[Findings]) -> Findings {
         all.rates.add(&round.rates);
         all.done += round.done;
         all.elapsed += round.elapsed;
-        all.worker_time += round.worker_time;
         all.delay_us = round.delay_us;
-        all.rate_goal = round.rate_goal;
     }
     all
 }
 
-fn comparison(rows: &[Row]) -> String {
+/// The table.
+pub fn text(rows: &[Row]) -> String {
     let header = ["target", "buckets", "RPS", "/ kernel", "wakeup p50, us", "p99", "p99.9", "request p50, us", "p99"];
     let cells = |row: &Row| {
         let mut cells = vec![row.target.to_string(), row.buckets.map_or_else(table::dash, |count| count.to_string())];
@@ -124,12 +56,12 @@ fn comparison(rows: &[Row]) -> String {
 #[derive(Serialize)]
 pub struct Row {
     workload: &'static str,
-    pub target: &'static str,
+    target: &'static str,
     message_threads: usize,
     workers: usize,
+    /// `false` and `0` in all rows, as in rows of versions whose workers could be tasks and have a given rate.
     tasks: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    executors: Option<usize>,
+    rate: u32,
     buckets: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     policy: Option<String>,
@@ -141,7 +73,6 @@ pub struct Row {
     cache_footprint_kb: usize,
     sleep_us: u64,
     locking: bool,
-    rate: u32,
     rps: f64,
     requests: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -150,13 +81,6 @@ pub struct Row {
     request_us: Percentiles,
     rps_seconds: Rates,
     scheduling_delay_us: Delays,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pipe_bytes: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    mb_per_sec: Option<f64>,
-    /// All rounds together.
-    #[serde(skip)]
-    pub found: Findings,
 }
 
 #[derive(Serialize)]
@@ -190,19 +114,18 @@ impl Row {
         lab: &Lab<'_>,
         asked: &Schbench,
         one: &Competitor,
-        found: Findings,
+        found: &Findings,
         rates: &[f64],
         ratio_kernel: Option<f64>,
     ) -> Row {
         let plan = asked.plan();
-        let is_pipe = plan.pipe_bytes > 0;
         Row {
             workload: Schbench::NAME,
             target: one.name.text(),
             message_threads: plan.message_threads,
             workers: plan.workers,
-            tasks: asked.tasks,
-            executors: asked.executors(),
+            tasks: false,
+            rate: 0,
             buckets: one.subject.buckets(),
             policy: one.name.is_ours().then(|| policy_name(one.name, one.policy)),
             layout: one.name.is_ours().then(|| lab.settings.layout.to_string()),
@@ -212,7 +135,6 @@ impl Row {
             cache_footprint_kb: plan.footprint_bytes / 1024,
             sleep_us: plan.nap.as_micros() as u64,
             locking: plan.locking,
-            rate: found.rate_goal,
             rps: stats::median(rates),
             requests: found.done,
             ratio_kernel,
@@ -220,9 +142,6 @@ impl Row {
             request_us: Percentiles::of(&found.requests),
             rps_seconds: Rates::of(&found.rates),
             scheduling_delay_us: Delays { message: found.delay_us.0, worker: found.delay_us.1 },
-            pipe_bytes: is_pipe.then_some(plan.pipe_bytes),
-            mb_per_sec: is_pipe.then(|| transfers(&plan, &found).1 / f64::from(1 << 20)),
-            found,
         }
     }
 }
@@ -256,33 +175,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_read_as_schbenchs() {
-        let mut of = Latencies::default();
-        (1..=100).for_each(|value| of.record(value * 1000));
-        let text = percentiles("Wakeup Latencies", "usec", &of, (30, &PERCENTILES[1..], 99.0), |ns| ns / 1000);
-        let lines: Vec<_> = text.lines().collect();
-        assert_eq!(lines[0], "Wakeup Latencies percentiles (usec) runtime 30 (s) (100 total samples)");
-        assert_eq!(lines[1], "\t  50.0th: 50         (30 samples)");
-        assert_eq!(lines[3], "\t* 99.0th: 99         (9 samples)");
-        assert!(lines[4].starts_with("\t  99.9th: 100  "));
-        assert_eq!(lines[5], "\t  min=1, max=100");
-    }
-
-    #[test]
     fn rounds_add_up_and_the_rate_is_of_all_of_them() {
         let round = |done, seconds| {
             let elapsed = std::time::Duration::from_secs(seconds);
-            let mut one = Findings { done, elapsed, worker_time: elapsed, ..Findings::default() };
+            let mut one = Findings { done, elapsed, ..Findings::default() };
             one.requests.record(done);
             one
         };
         let all = together(&[round(100, 1), round(500, 2)]);
         assert_eq!((all.done, all.elapsed.as_secs(), all.rps(), all.requests.count()), (600, 3, 200.0, 2));
-    }
-
-    #[test]
-    fn sizes_are_printed_in_their_unit() {
-        assert_eq!(pretty_size(512.0), (512.0, "B"));
-        assert_eq!(pretty_size(3.0 * 1024.0 * 1024.0), (3.0, "MB"));
     }
 }

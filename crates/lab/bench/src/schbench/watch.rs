@@ -1,9 +1,8 @@
 //! The main thread during a run: it counts requests once a second, and ends the run.
 
-use super::Schbench;
-use super::load::{Busy, next_rate, scheduling_delay_us};
 use lab_measure::interrupt;
-use lab_targets::schbench::{Latencies, SharedState, Worker};
+use lab_targets::schbench::{Latencies, SharedState};
+use std::fs;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -12,7 +11,7 @@ const TICK: Duration = Duration::from_secs(1);
 /// A last interval that is shorter than this is not counted.
 const TICK_MIN: Duration = Duration::from_millis(500);
 
-/// Results of a run, at its end or until now.
+/// Results of a run.
 #[derive(Clone, Default)]
 pub struct Findings {
     /// Time from the message thread's time stamp until the worker runs, in ns.
@@ -25,12 +24,8 @@ pub struct Findings {
     pub done: u64,
     /// Time since the beginning of the run.
     pub elapsed: Duration,
-    /// Running times of all workers, added up.
-    pub worker_time: Duration,
     /// Mean time that message threads and workers waited for a CPU, in us.
     pub delay_us: (Option<f64>, Option<f64>),
-    /// Requests per second that the message threads hand out, all together. 0 if the workers begin.
-    pub rate_goal: u32,
 }
 
 impl Findings {
@@ -40,85 +35,51 @@ impl Findings {
     }
 }
 
-/// Watches a run until it ends, and calls `interval` at each interval.
-pub fn watch(shared: &SharedState, asked: &Schbench, mut interval: impl FnMut(&Findings)) -> Findings {
-    let (start, runtime) = (Instant::now(), Duration::from_secs_f64(asked.runtime_s()));
-    let mut watch =
-        Watch { shared, asked, start, first: done(shared), rates: Latencies::default(), busy: Busy::default() };
-    let (mut tick, mut last_done) = (start, watch.first);
-    let (mut told, mut zeroed, mut warm) = (start, start, asked.warmuptime.is_zero());
-    let mut goal_met = asked.auto_rps.is_none();
+/// Watches a run until its time has passed.
+pub fn watch(shared: &SharedState, runtime: Duration) -> Findings {
+    let (start, first) = (Instant::now(), done(shared));
+    let (mut tick, mut last_done, mut rates) = (start, first, Latencies::default());
     while start.elapsed() < runtime && !interrupt::requested() {
         interrupt::sleep(TICK.min(runtime.saturating_sub(start.elapsed())));
         let (now, done) = (Instant::now(), done(shared));
         let passed = now - tick;
-        if goal_met && (passed >= TICK_MIN || watch.rates.count() == 0) {
-            watch.rates.record(((done - last_done) as f64 / passed.as_secs_f64()) as u64);
+        if passed >= TICK_MIN || rates.count() == 0 {
+            rates.record(((done - last_done) as f64 / passed.as_secs_f64()) as u64);
         }
         (tick, last_done) = (now, done);
-        if !warm && now - start >= asked.warmuptime {
-            (warm, zeroed) = (true, now);
-            watch.forget();
-        } else if now - told >= asked.intervaltime && start.elapsed() < runtime {
-            told = now;
-            interval(&watch.findings());
-        }
-        if asked.zerotime.is_some_and(|zero| now - zeroed > zero) {
-            zeroed = now;
-            watch.forget();
-        }
-        if watch.adjust_rate() && !goal_met {
-            goal_met = true;
-            watch.rates.clear();
-        }
     }
-    watch.findings()
-}
-
-struct Watch<'a> {
-    shared: &'a SharedState,
-    asked: &'a Schbench,
-    start: Instant,
-    /// Requests that were completed before the watch began.
-    first: u64,
-    rates: Latencies,
-    busy: Busy,
-}
-
-impl Watch<'_> {
-    fn findings(&self) -> Findings {
-        let shared = self.shared;
-        let (wakeups, requests) = shared.latencies();
-        let messages = shared.message_threads.iter().map(|message_thread| message_thread.tid.load(Ordering::Relaxed));
-        let workers = shared.workers().map(|worker| worker.tid.load(Ordering::Relaxed));
-        let delay_us = (scheduling_delay_us(messages), scheduling_delay_us(workers));
-        let runtime = |worker: &Worker| worker.runtime_ns.load(Ordering::Relaxed);
-        Findings {
-            wakeups,
-            requests,
-            rates: self.rates.clone(),
-            done: done(shared) - self.first,
-            elapsed: self.start.elapsed(),
-            worker_time: Duration::from_nanos(shared.workers().map(runtime).sum()),
-            delay_us,
-            rate_goal: shared.rate_each.load(Ordering::Relaxed) * shared.message_threads.len() as u32,
-        }
-    }
-
-    fn forget(&mut self) {
-        self.shared.clear();
-        self.rates.clear();
-    }
-
-    /// With `-A`: adjusts the rate. Returns whether the goal is nearly met.
-    fn adjust_rate(&mut self) -> bool {
-        let (Some(goal), Some(busy)) = (self.asked.auto_rps, self.busy.percent()) else { return false };
-        let (rate, met) = next_rate(self.shared.rate_each.load(Ordering::Relaxed), busy, goal);
-        self.shared.rate_each.store(rate, Ordering::Relaxed);
-        met
-    }
+    let (wakeups, requests) = shared.latencies();
+    let messages = shared.message_threads.iter().map(|message_thread| message_thread.tid.load(Ordering::Relaxed));
+    let workers = shared.workers().map(|worker| worker.tid.load(Ordering::Relaxed));
+    let delay_us = (scheduling_delay_us(messages), scheduling_delay_us(workers));
+    Findings { wakeups, requests, rates, done: done(shared) - first, elapsed: start.elapsed(), delay_us }
 }
 
 fn done(shared: &SharedState) -> u64 {
     shared.workers().map(|worker| worker.requests_done.0.load(Ordering::Relaxed)).sum()
+}
+
+/// Mean time that a thread waited for a CPU, in us. `None` if the kernel does not report it.
+fn scheduling_delay_us(tids: impl Iterator<Item = u32>) -> Option<f64> {
+    let of = |tid: u32| delay_ns(&fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")).ok()?);
+    let delays: Vec<f64> = tids.filter(|tid| *tid != 0).filter_map(of).collect();
+    (!delays.is_empty()).then(|| delays.iter().sum::<f64>() / delays.len() as f64 / 1e3)
+}
+
+/// From the three numbers of `schedstat`: time running, time waiting, number of waits.
+fn delay_ns(schedstat: &str) -> Option<f64> {
+    let mut numbers = schedstat.split_whitespace().skip(1).map(|number| number.parse::<f64>().ok());
+    let (waiting, times) = (numbers.next()??, numbers.next()??);
+    (times > 0.0).then(|| waiting / times)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_file_is_read_column_by_column() {
+        assert_eq!(delay_ns("100 3000 3\n"), Some(1000.0));
+        assert_eq!(delay_ns("0 0 0\n"), None);
+    }
 }

@@ -15,7 +15,7 @@ pub use case::{Case, Measure, section};
 pub use row::Row;
 
 use crate::all::All;
-use crate::flags::{self, Output};
+use crate::flags::{self, Common};
 use crate::settings::Settings;
 use crate::summary::Line;
 use crate::workers::Disturbances;
@@ -53,7 +53,7 @@ pub struct Timers {
     #[arg(long, value_name = "LIST", value_parser = values::some_of::<Name>(), hide_possible_values = true)]
     pub targets: Option<List<Name>>,
     #[command(flatten)]
-    pub output: Output,
+    pub common: Common,
 }
 
 /// Largest number of timers at a time: they take two gigabytes.
@@ -100,7 +100,7 @@ A sample in which a thread had its CPU for less than 95 % of the time is taken o
             }
         }
         self.refuse_too_many()?;
-        Ok(self.output.settings())
+        Ok(self.common.settings())
     }
 
     fn in_all(all: &All) -> Vec<Self> {

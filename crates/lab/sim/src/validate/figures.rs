@@ -1,7 +1,6 @@
 //! Computes modelled figures, each once, on all CPUs of the host.
 
 use super::model::Model;
-use super::parameters::Parameters;
 use lab_measure::interrupt;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,19 +34,13 @@ pub fn runs(models: impl IntoIterator<Item = Model>) -> Vec<Run> {
 
 impl Figures {
     /// Runs all simulations for these models and calls `step` after each. After Ctrl-C, returns what is complete.
-    pub fn of(
-        with: &Parameters,
-        models: impl IntoIterator<Item = Model>,
-        step: impl Fn() + Sync,
-    ) -> Result<Figures, String> {
+    pub fn of(models: impl IntoIterator<Item = Model>, step: impl Fn() + Sync) -> Result<Figures, String> {
         let runs = runs(models);
         let (next, found) = (AtomicUsize::new(0), Mutex::new(Ok(Figures::default())));
         let work = || {
             while let Some(run) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let figures = run
-                    .model
-                    .run(with, run.seed)
-                    .map_err(|trouble| format!("{:?}, seed {}: {trouble}", run.model, run.seed));
+                let figures =
+                    run.model.run(run.seed).map_err(|trouble| format!("{:?}, seed {}: {trouble}", run.model, run.seed));
                 if !add(&mut found.lock().unwrap_or_else(PoisonError::into_inner), run.seed, figures) {
                     return;
                 }

@@ -1,13 +1,11 @@
 //! `ufutex sim validate`: published figures, figures of this machine, and modelled figures, in separate columns. Fails
 //! if the model misses a published comparison.
 
-mod cross;
 mod figures;
 pub mod hash;
 mod here;
 mod kernel;
 mod model;
-mod parameters;
 mod print;
 mod published;
 #[cfg(test)]
@@ -24,7 +22,6 @@ pub use model::{CALL_NS, SHARE_LOCKED, TIMER_CALLS};
 use figures::Figures;
 use here::Here;
 use model::Model;
-use parameters::Parameters;
 use published::Comparison;
 use verdict::Verdict;
 
@@ -33,9 +30,6 @@ pub struct Settings {
     /// The mails whose comparisons are wanted. Empty means all.
     pub only: Vec<Source>,
     pub measures: bool,
-    /// Whether to leave messages out and predict them, instead of the validation.
-    pub cross: bool,
-    pub markdown: bool,
     pub silent: bool,
     pub json: bool,
 }
@@ -68,9 +62,6 @@ impl Finding {
 
 /// Runs the validation and prints it.
 pub fn run(settings: &Settings) -> Result<()> {
-    if settings.cross {
-        return cross::run(settings);
-    }
     let comparisons: Vec<Comparison> =
         published::comparisons().into_iter().filter(|one| settings.wants(one.source)).collect();
     ensure!(!comparisons.is_empty(), "--only leaves no comparison; accepted: other sources, see --help");
@@ -79,8 +70,7 @@ pub fn run(settings: &Settings) -> Result<()> {
         Progress::start(&format!("sim validate: {what} {all} comparisons"), steps, settings.silent || settings.json)
     };
     let progress = stage("modelling", figures::runs(models(&comparisons)).len());
-    let figures = Figures::of(&Parameters::CHOSEN, models(&comparisons), || progress.step())
-        .map_err(|trouble| anyhow!(trouble))?;
+    let figures = Figures::of(models(&comparisons), || progress.step()).map_err(|trouble| anyhow!(trouble))?;
     drop(progress);
     let progress = (settings.measures && !interrupt::requested()).then(|| stage("measuring", all));
     let (mut here, mut findings, mut measured) = (Here::default(), Vec::new(), 0);
@@ -124,7 +114,7 @@ pub struct Side {
 /// The modelled comparisons of the report. Calls `step` after each of [`steps`] runs. After Ctrl-C, those so far.
 pub fn sides(step: impl Fn() + Sync) -> Result<Vec<Side>> {
     let named = named();
-    let figures = Figures::of(&Parameters::CHOSEN, models(&named), step).map_err(|trouble| anyhow!(trouble))?;
+    let figures = Figures::of(models(&named), step).map_err(|trouble| anyhow!(trouble))?;
     let side = |Comparison { base, other, id, .. }: Comparison| {
         let rates = (figures.get(&base.model)?, figures.get(&other.model)?);
         Some(Side { id: id?, machine: base.model.machine(), rates })

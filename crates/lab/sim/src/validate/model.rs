@@ -2,12 +2,11 @@
 
 use super::hash::{self, Scheme};
 use super::kernel;
-use super::parameters::Parameters;
 use crate::schbench;
 use crate::timers::{self, Calls, Design, Test};
 use std::fmt;
 use std::time::Duration;
-use ufutex_coherence::Report;
+use ufutex_coherence::{Report, Topology};
 
 /// Nanoseconds of a kernel futex call beyond the table, in all models but that of 2016. On this project's machine
 /// perf's operation takes 198 ns in the kernel and 11 ns in the engine (`docs/SIM.md`).
@@ -15,9 +14,9 @@ pub const CALL_NS: f64 = 187.0;
 /// Nanoseconds of a futex call beyond the table in [private-hash], on a machine and kernel of 2016. Fitted: with 256
 /// private buckets, where threads do not contend, an operation takes 123.9 ns there, averaged over the rows of 1 to 16
 /// threads. In the model of that machine 27.4 ns of these are the bucket's.
-pub const CALL_NS_OF_2016: f64 = 96.5;
+const CALL_NS_OF_2016: f64 = 96.5;
 /// Additional nanoseconds of the same rows with the global table, whose hash does more work. Fitted as well.
-pub const GLOBAL_HASH_NS_OF_2016: f64 = 6.7;
+const GLOBAL_HASH_NS_OF_2016: f64 = 6.7;
 /// The share of a call that reads the program's word with the bucket locked: `futex_get_value_locked` in the profile of
 /// [percpu-refs].
 pub const SHARE_LOCKED: f64 = 0.2162;
@@ -110,23 +109,23 @@ impl Model {
     }
 
     /// Makes one run. Returns this model's figure and those of other models from the same run.
-    pub fn run(self, with: &Parameters, seed: u64) -> Result<Vec<(Model, f64)>, String> {
+    pub fn run(self, seed: u64) -> Result<Vec<(Model, f64)>, String> {
         match self {
             Model::Hash(case) => {
-                let report = hash::run(&case, &with.topology(case.topology), call(with.call_ns, 0.0));
+                let report = hash::run(&case, &machine(case.topology), call(CALL_NS, 0.0));
                 self.rate(report, case.threads * case.processes)
             }
             Model::Kernel(case) => {
-                let call = call(with.call_ns_of_2016, with.global_hash_ns_of_2016);
-                let report = kernel::run(&case, &with.topology(case.topology), call);
+                let call = call(CALL_NS_OF_2016, GLOBAL_HASH_NS_OF_2016);
+                let report = kernel::run(&case, &machine(case.topology), call);
                 self.rate(report, case.threads * case.processes)
             }
             Model::Schbench { topology, scheme, buckets } => {
-                self.rate(schbench::run(&schbench_case(with, topology, scheme, buckets)), 1)
+                self.rate(schbench::run(&schbench_case(topology, scheme, buckets)), 1)
             }
             Model::Timers { design, threads, apart, timers, measure } => {
                 let test = if measure == Measure::CreateDelete { Test::CreateDelete } else { Test::CreateGetoverrun };
-                let topology = with.topology(TIMERS_TOPOLOGY);
+                let topology = machine(TIMERS_TOPOLOGY);
                 let case = timers::Case { topology, test, design, threads, apart, timers, calls: TIMER_CALLS, seed };
                 let (times, _) = timers::run(&case)?;
                 let each = [
@@ -149,20 +148,25 @@ impl Model {
     }
 }
 
+/// A given machine.
+fn machine(name: &str) -> Topology {
+    Topology::given(name).expect("a given machine")
+}
+
 /// The costs of a call that takes `all_ns` nanoseconds beyond the table.
 fn call(all_ns: f64, global_ns: f64) -> hash::Call {
     let read_ns = all_ns * SHARE_LOCKED;
     hash::Call { before_ns: all_ns - read_ns, read_ns, global_ns }
 }
 
-fn schbench_case(with: &Parameters, topology: &str, scheme: Scheme, buckets: usize) -> schbench::Case {
+fn schbench_case(topology: &str, scheme: Scheme, buckets: usize) -> schbench::Case {
     schbench::Case {
-        topology: with.topology(topology),
+        topology: machine(topology),
         scheme,
         buckets,
         messages: MESSAGES,
         workers: WORKERS,
-        call_ns: with.call_ns,
+        call_ns: CALL_NS,
         measured_ns: SCHBENCH_NS,
         seed: 1,
         spin: Duration::ZERO,

@@ -1,4 +1,4 @@
-//! Prints the validation as a table, as Markdown, or as rows of JSON.
+//! Prints the validation as a table, or as rows of JSON.
 
 use super::Settings;
 use super::{Finding, Verdict};
@@ -16,9 +16,6 @@ pub fn text(findings: &[Finding], settings: &Settings) -> Result<String> {
         return Ok(rows?.join("\n"));
     }
     let cells = findings.iter().map(|finding| cells(finding).to_vec());
-    if settings.markdown {
-        return Ok(format!("{}\n\n{}", table::markdown(&HEADER, cells), summary(findings)));
-    }
     let table = table::text(&HEADER, 2, cells);
     Ok(format!("{table}\n\n{}\n{}", notes(findings), summary(findings)))
 }

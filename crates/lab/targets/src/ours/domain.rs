@@ -1,11 +1,10 @@
 //! Domains of one package as targets: their private and their shared keys.
 
 use super::engine::{
-    self, At, Domain, DomainOptions, Error, ObjectId, Requeue, System, SystemConfig, Task, Timeout, WaitOptions, Waiter,
+    self, At, Domain, DomainOptions, Error, ObjectId, Requeue, System, SystemConfig, Task, WaitOptions, Waiter,
 };
 use crate::crowd::{self, Channels, Crowd};
 use crate::ours::hash_seed;
-use crate::schbench::{Rest, SharedState, as_task};
 use crate::{Futex, Name, Policy, Shape, Subject, Target, Waited};
 use anyhow::anyhow;
 use std::convert::identity;
@@ -14,7 +13,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::task::Poll;
-use std::time::Duration;
 
 /// The object of all shared words, which differ by offset.
 pub(super) const OBJECT: ObjectId = ObjectId::new(7).unwrap();
@@ -33,24 +31,18 @@ struct SharedKeys {
     global_slots: usize,
 }
 
-/// Makes `count` targets in one system.
-pub fn build(name: Name, shape: &Shape, count: usize) -> anyhow::Result<Vec<Arc<dyn Subject>>> {
+/// Makes a target in a system of its own.
+pub fn build(name: Name, shape: &Shape) -> anyhow::Result<Arc<dyn Subject>> {
     let system = System::with_config(config()).map_err(|error| anyhow!("{name}: {error}"))?;
-    Ok((0..count).map(|_| subject(&system, name, shape)).collect())
-}
-
-fn subject(system: &System, name: Name, shape: &Shape) -> Arc<dyn Subject> {
     let global = name == Name::Global || shape.policy == Policy::Fixed(0);
     let policy = if global { engine::Policy::Fixed(0) } else { engine_policy(shape.policy) };
     let options = DomainOptions::new().policy(policy).early_return(shape.early_return).spin(shape.spin);
-    let domain = Domain::with_options(system, options);
+    let domain = Domain::with_options(&system, options);
     let global_slots = system.global_slots();
     if shape.shared {
-        Arc::new(SharedKeys { domain, global_slots })
-    } else {
-        let global_slots = global.then_some(global_slots);
-        Arc::new(Private { domain, system: system.clone(), options, global_slots })
+        return Ok(Arc::new(SharedKeys { domain, global_slots }));
     }
+    Ok(Arc::new(Private { domain, system, options, global_slots: global.then_some(global_slots) }))
 }
 
 /// The configuration of all systems.
@@ -178,18 +170,11 @@ impl Target for Private {
         let domains: Vec<_> = [&self.domain].into_iter().chain(&others).collect();
         crowd::host(&domains, crowd, channels);
     }
-
-    fn serve_tasks(&self, shared: &SharedState, executor: usize, executors: usize) {
-        as_task(shared, executor, executors, self, &Tasks(&self.domain));
-    }
 }
 
 impl Futex for Private {
     on_locks!(identity);
 }
-
-/// Tasks wait in futures of the engine. A nap is a timeout of the engine.
-struct Tasks<'a>(&'a Domain);
 
 impl crowd::Domain for Domain {
     fn wake(&self, word: &AtomicU32) -> usize {
@@ -217,21 +202,6 @@ impl crowd::Domain for Domain {
                 Err(error) => return error.to_string(),
             }
         }
-    }
-}
-
-impl Rest for Tasks<'_> {
-    async fn wait(&self, word: &AtomicU32, expected: u32) {
-        let result = self.0.wait_async(word, expected, &WaitOptions::new()).await;
-        assert_ne!(waited(result), Waited::Failed, "a task's wait");
-    }
-
-    async fn nap(&self, length: Duration) {
-        // A word that no thread wakes.
-        let word = AtomicU32::new(0);
-        let options = WaitOptions::new().timeout(Timeout::After(length));
-        let result = self.0.wait_async(&word, 0, &options).await;
-        assert_eq!(result, Err(Error::TimedOut), "a task's nap");
     }
 }
 

@@ -17,15 +17,15 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::{Arc, OnceLock};
 
-/// Makes `count` of our targets in one system.
-pub fn build(name: Name, shape: &Shape, count: usize) -> anyhow::Result<Vec<Arc<dyn Subject>>> {
+/// Makes one of our targets.
+pub fn build(name: Name, shape: &Shape) -> anyhow::Result<Arc<dyn Subject>> {
     match (name, shape.layout) {
-        (Name::Live | Name::Global, Layout::Lean) => live::domain::build(name, shape, count),
-        (Name::Live | Name::Global, Layout::Packed) => packed::domain::build(name, shape, count),
-        (Name::Live | Name::Global, Layout::Split) => split::domain::build(name, shape, count),
-        (Name::Fixed, Layout::Lean) => fixed::domain::build(name, shape, count),
-        (Name::Atomic, Layout::Lean) => atomic::domain::build(name, shape, count),
-        (Name::PerCpu, Layout::Lean) => percpu::domain::build(name, shape, count),
+        (Name::Live | Name::Global, Layout::Lean) => live::domain::build(name, shape),
+        (Name::Live | Name::Global, Layout::Packed) => packed::domain::build(name, shape),
+        (Name::Live | Name::Global, Layout::Split) => split::domain::build(name, shape),
+        (Name::Fixed, Layout::Lean) => fixed::domain::build(name, shape),
+        (Name::Atomic, Layout::Lean) => atomic::domain::build(name, shape),
+        (Name::PerCpu, Layout::Lean) => percpu::domain::build(name, shape),
         (Name::Fixed | Name::Atomic | Name::PerCpu, layout) => Err(anyhow!("{name} has no layout {layout}")),
         (Name::Kernel | Name::ParkingLot | Name::Floor, _) => Err(anyhow!("{name} is no scheme of the engine")),
     }

@@ -36,12 +36,6 @@ impl Latencies {
         self.max = self.max.max(other.max);
     }
 
-    /// Removes all samples.
-    pub fn clear(&mut self) {
-        self.histogram.reset();
-        (self.min, self.max) = (None, 0);
-    }
-
     /// Number of samples.
     pub fn count(&self) -> u64 {
         self.histogram.len()
@@ -61,12 +55,6 @@ impl Latencies {
     pub fn percentile(&self, percent: f64) -> u64 {
         self.histogram.value_at_quantile(percent / 100.0).min(self.max)
     }
-
-    /// Number of samples above one percentile and up to another.
-    pub fn between(&self, below: Option<f64>, up_to: f64) -> u64 {
-        let within = |percent: f64| self.histogram.count_between(0, self.histogram.value_at_quantile(percent / 100.0));
-        within(up_to) - below.map_or(0, within)
-    }
 }
 
 #[cfg(test)]
@@ -84,18 +72,15 @@ mod tests {
         assert!(near(50.0, 1500.0) && near(90.0, 1900.0) && near(99.0, 1990.0));
         assert_eq!((all.min(), all.max(), all.count()), (1001, 2000, 1000));
         assert!(all.percentile(100.0) <= 2000);
-        assert_eq!(all.between(None, 50.0) + all.between(Some(50.0), 100.0), 1000);
     }
 
     #[test]
-    fn sums_hold_what_their_parts_held_and_clear_forgets_it() {
+    fn sums_hold_what_their_parts_held() {
         let (mut one, mut two) = (Latencies::default(), Latencies::default());
         one.record(7);
         two.record(3);
         one.add(&two);
         one.add(&Latencies::default());
         assert_eq!((one.min(), one.max(), one.count()), (3, 7, 2));
-        one.clear();
-        assert_eq!((one.min(), one.max(), one.count()), (0, 0, 0));
     }
 }

@@ -1,27 +1,14 @@
-//! A message thread: it answers its workers' messages, or hands out requests to them.
+//! A message thread: it answers its workers' messages.
 
 use super::shared::{BLOCKED, MessageThread, SharedState, post, was_posted};
 use crate::{Subject, Waited};
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
-
-/// A worker with more pending requests than this is handed none for now.
-const PENDING_MAX: u32 = 128;
-/// How long the message thread then sleeps.
-const BACKOFF: Duration = Duration::from_micros(100);
-const SECOND: Duration = Duration::from_secs(1);
-/// With `-R` the message thread sleeps for most of each second. It checks this often whether the run is over.
-const CHECK_EVERY: Duration = Duration::from_millis(20);
 
 /// Runs until the run is stopped. When it returns, none of its workers sleeps any more.
 pub fn serve(shared: &SharedState, message_thread: &MessageThread, subject: &dyn Subject) {
     // SAFETY: the call takes nothing and changes nothing.
     message_thread.tid.store(unsafe { libc::gettid() } as u32, Ordering::Relaxed);
-    if shared.is_by_rate() {
-        hand_out(shared, message_thread, subject)
-    } else {
-        answer(shared, message_thread, subject)
-    }
+    answer(shared, message_thread, subject);
     for worker in &message_thread.workers {
         post(subject, &worker.slot.0.futex);
     }
@@ -42,39 +29,12 @@ fn answer(shared: &SharedState, message_thread: &MessageThread, subject: &dyn Su
 }
 
 /// Wakes all workers on the list. They all get the time before the first wake, so a wake-up that preempts the waker
-/// shows in the latencies of the others. With `-p` each worker gets its own time.
+/// shows in the latencies of the others.
 fn wake_all(shared: &SharedState, message_thread: &MessageThread, subject: &dyn Subject) {
     let start = shared.now();
     for worker in message_thread.take() {
-        worker.write_page(1);
-        let now = if worker.page.is_empty() { start } else { shared.now() };
-        worker.slot.0.woken_ns.store(now, Ordering::Release); // [Ll]
+        worker.slot.0.woken_ns.store(start, Ordering::Release); // [Ll]
         post(subject, &worker.slot.0.futex);
-    }
-}
-
-fn hand_out(shared: &SharedState, message_thread: &MessageThread, subject: &dyn Subject) {
-    let mut turns = message_thread.workers.iter().cycle();
-    while !shared.stopped() {
-        let start = Instant::now();
-        for worker in turns.by_ref().take(shared.rate_each.load(Ordering::Relaxed) as usize) {
-            if shared.stopped() {
-                return;
-            }
-            let now = shared.now();
-            // [Lk]: only a hint.
-            if worker.requests.load(Ordering::Acquire) > PENDING_MAX {
-                std::thread::sleep(BACKOFF);
-                continue;
-            }
-            // [Lk]: before the worker's futex is checked.
-            worker.requests.fetch_add(1, Ordering::SeqCst);
-            worker.slot.0.woken_ns.store(now, Ordering::Release); // [Ll]
-            post(subject, &worker.slot.0.futex);
-        }
-        while !shared.stopped() && start.elapsed() < SECOND {
-            std::thread::sleep(CHECK_EVERY.min(SECOND.saturating_sub(start.elapsed())));
-        }
     }
 }
 
@@ -84,6 +44,7 @@ mod tests {
     use crate::Policy;
     use crate::schbench::Plan;
     use crate::{Layout, Name, Shape};
+    use std::time::Duration;
 
     /// The worker computes its wakeup latency from this time.
     #[test]
@@ -94,9 +55,6 @@ mod tests {
             footprint_bytes: 0,
             operations: 0,
             nap: Duration::ZERO,
-            pipe_bytes: 0,
-            rate: 0,
-            calibrate: false,
             locking: false,
         };
         let shared = SharedState::new(plan);

@@ -1,22 +1,18 @@
 //! schbench's threads, as in the C program ([schbench-program]): message threads, and workers that post to a message
-//! thread and sleep until it wakes them. All sleep on futexes of a target. A worker is a thread or a task.
+//! thread and sleep until it wakes them. All sleep on futexes of a target.
 //!
 //! A worker writes the time, joins its message thread's list, wakes the message thread, and sleeps. The message thread
 //! takes the whole list, writes the present time into each worker on it, and wakes each. The *wakeup* latency is the
 //! time from there to the worker's next instruction. Then the worker does a *request*, a sleep and some multiplications
 //! of matrices, and begins again.
-//!
-//! With `-R` the message threads begin: they hand out requests at a given rate, to their workers in turn.
 
-mod executor;
 mod latencies;
 mod message;
 mod shared;
-mod tasks;
 mod work;
 mod worker;
 
 pub use latencies::Latencies;
 pub use message::serve as serve_messages;
 pub use shared::{Plan, SharedState, Worker};
-pub use tasks::{Rest, as_task, as_thread};
+pub use worker::work;

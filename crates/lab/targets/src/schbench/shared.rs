@@ -26,12 +26,6 @@ pub struct Plan {
     pub operations: usize,
     /// `-s`: sleep at the beginning of a request.
     pub nap: Duration,
-    /// `-p`: bytes that both sides write in place of doing requests. 0 without it.
-    pub pipe_bytes: usize,
-    /// `-R`: requests a second of all message threads together. 0 means that workers start requests themselves.
-    pub rate: u32,
-    /// `-C`: the sleep is not counted in a request's latency.
-    pub calibrate: bool,
     /// Without `-L`: a request computes with the lock of its CPU held.
     pub locking: bool,
 }
@@ -42,8 +36,6 @@ pub struct SharedState {
     pub plan: Plan,
     /// One for each message thread.
     pub message_threads: Vec<MessageThread>,
-    /// Requests a second that each message thread hands out at present.
-    pub rate_each: AtomicU32,
     pub(super) cpu_locks: CpuLocks,
     stopping: OwnLine<AtomicBool>,
     epoch: Instant,
@@ -68,17 +60,11 @@ pub struct Worker {
     pub(super) slot: OwnLine<WakeSlot>,
     /// The worker that joined the list before this one, counted from 1. 0 means none.
     next: AtomicU32,
-    /// `-R`: requests that were handed to the worker, and that it has not taken yet.
-    pub(super) requests: AtomicU32,
-    /// `-p`: the memory that both sides write.
-    pub(super) page: Vec<AtomicU64>,
     /// The worker's latencies. Other threads read them now and then.
     pub(super) record: OwnLine<Mutex<Record>>,
     /// Number of requests that the worker has completed.
     pub requests_done: OwnLine<AtomicU64>,
-    /// Nanoseconds from the worker's start to the end of its last request.
-    pub runtime_ns: AtomicU64,
-    /// TID of the worker. 0 until it runs, and 0 for a task.
+    /// TID of the worker. 0 until it runs.
     pub tid: AtomicU32,
 }
 
@@ -97,17 +83,14 @@ pub(super) struct Record {
 impl SharedState {
     /// Makes the shared data for all threads of the plan.
     pub fn new(plan: Plan) -> SharedState {
-        let words = plan.pipe_bytes.div_ceil(size_of::<u64>());
-        let worker = |_| Worker { page: (0..words).map(|_| AtomicU64::new(0)).collect(), ..Worker::default() };
         let message_thread = |_| MessageThread {
             futex: OwnLine::default(),
             list: OwnLine::default(),
-            workers: (0..plan.workers).map(worker).collect(),
+            workers: (0..plan.workers).map(|_| Worker::default()).collect(),
             tid: AtomicU32::new(0),
         };
         SharedState {
             message_threads: (0..plan.message_threads).map(message_thread).collect(),
-            rate_each: AtomicU32::new(plan.rate / plan.message_threads as u32),
             cpu_locks: CpuLocks::new(machine::cpus()),
             stopping: OwnLine::default(),
             epoch: Instant::now(),
@@ -123,11 +106,6 @@ impl SharedState {
     /// Nanoseconds since the run began.
     pub(super) fn now(&self) -> u64 {
         self.epoch.elapsed().as_nanos() as u64
-    }
-
-    /// Whether message threads hand out requests at a rate, and workers do not start them themselves.
-    pub(super) fn is_by_rate(&self) -> bool {
-        self.plan.rate > 0
     }
 
     pub(super) fn stopped(&self) -> bool {
@@ -151,15 +129,6 @@ impl SharedState {
             requests.add(&record.requests);
         }
         (wakeups, requests)
-    }
-
-    /// Clears the latencies. The number of completed requests stays, as in schbench.
-    pub fn clear(&self) {
-        for worker in self.workers() {
-            let mut record = worker.record();
-            record.wakeups.clear();
-            record.requests.clear();
-        }
     }
 }
 
@@ -204,11 +173,6 @@ impl Worker {
     pub(super) fn record(&self) -> std::sync::MutexGuard<'_, Record> {
         self.record.0.lock().expect("no thread panics with the record")
     }
-
-    pub(super) fn write_page(&self, byte: u8) {
-        let word = u64::from_ne_bytes([byte; 8]);
-        self.page.iter().for_each(|cell| cell.store(word, Ordering::Relaxed));
-    }
 }
 
 /// Wakes the thread that sleeps on the futex. If the thread is only about to sleep, it will not sleep.
@@ -225,27 +189,12 @@ pub(super) fn was_posted(futex: &AtomicU32) -> bool {
     futex.compare_exchange(RUNNING, BLOCKED, Ordering::SeqCst, Ordering::SeqCst).is_ok()
 }
 
-/// Posts the caller's own futex, so that it does not sleep.
-pub(super) fn post_self(futex: &AtomicU32) {
-    futex.store(RUNNING, Ordering::SeqCst); // [Lk]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn plan() -> Plan {
-        Plan {
-            message_threads: 1,
-            workers: 3,
-            footprint_bytes: 0,
-            operations: 0,
-            nap: Duration::ZERO,
-            pipe_bytes: 20,
-            rate: 0,
-            calibrate: false,
-            locking: false,
-        }
+        Plan { message_threads: 1, workers: 3, footprint_bytes: 0, operations: 0, nap: Duration::ZERO, locking: false }
     }
 
     #[test]
@@ -262,14 +211,5 @@ mod tests {
         assert_eq!(taken(), [0; 0]);
         message_thread.queue(1);
         assert_eq!(taken(), [1]);
-    }
-
-    #[test]
-    fn a_page_holds_at_least_the_bytes_asked_for() {
-        let shared = SharedState::new(plan());
-        let worker = &shared.message_threads[0].workers[0];
-        worker.write_page(2);
-        let cells: Vec<_> = worker.page.iter().map(|cell| cell.load(Ordering::Relaxed)).collect();
-        assert_eq!(cells, [0x0202_0202_0202_0202; 3]);
     }
 }
