@@ -87,7 +87,7 @@ fn only_the_requested_pairs_are_measured_in_their_order() {
 }
 
 #[test]
-fn table_has_a_sentence_below_it() {
+fn the_table_has_a_line_for_each_row() {
     let text = printed(&[
         "bench",
         "neighbour",
@@ -102,8 +102,8 @@ fn table_has_a_sentence_below_it() {
         "--repeat",
         "1",
     ]);
-    assert!(text.contains("## neighbour") && text.contains("| keys"), "{text}");
-    assert!(text.contains("'shared' under 'keys' (10, full)"), "{text}");
+    let is_it = |line: &str| ["| keys ", " 10 |", "| full |", " shared |"].iter().all(|cell| line.contains(cell));
+    assert!(text.contains("## neighbour") && text.lines().any(is_it), "{text}");
 }
 
 #[test]

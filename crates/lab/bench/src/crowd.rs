@@ -5,7 +5,7 @@
 
 use crate::all::All;
 use crate::flags::{Own, help_of_futexes};
-use crate::rows::{self, main_row, shown};
+use crate::rows::{self, shown};
 use crate::settings::{Buckets, Settings};
 use crate::summary::Line;
 use crate::workers::Disturbances;
@@ -153,8 +153,8 @@ impl Workload for Crowd {
         Ok(rows)
     }
 
-    fn text(&self, _: &Lab<'_>, rows: &[Row]) -> String {
-        let table = rows::table(rows, 3, |row| {
+    fn text(&self, rows: &[Row]) -> String {
+        rows::table(rows, 3, |row| {
             let Row { waiters, domains, .. } = row;
             let waiters = if *domains > 1 { format!("{domains} x {waiters}") } else { waiters.to_string() };
             let mut cells = vec![rows::target(row), ("case", row.case.to_string())];
@@ -162,8 +162,7 @@ impl Workload for Crowd {
             cells.extend(rows::spread("ns/wake", &row.ns_per_op, 1));
             cells.push(("/ fewest", ratio(row.ratio_fewest)));
             cells
-        });
-        format!("{table}\n{}", sentence(rows))
+        })
     }
 
     fn line(&self, rows: &[Row]) -> Option<Line> {
@@ -384,20 +383,6 @@ fn row(lab: &Lab<'_>, asked: &Crowd, name: Name, one: &Competitor, samples: &[f6
         ns_per_op: Spread::of(samples),
         ratio_fewest: lab.series.ratio((&mine, name.text(), one.size.waiters), (&theirs, name.text(), fewest.waiters)),
     }
-}
-
-fn sentence(rows: &[Row]) -> String {
-    let Some(target) = main_row(rows, |_: &Row| true).map(|row| row.head.target) else { return String::new() };
-    let say = |case: &str, (name, kind): (&str, &str)| {
-        let these = rows.iter().filter(|row| (row.head.target, row.case, row.waiter_kind) == (target, case, name));
-        let most = these.max_by_key(|row| row.waiters)?;
-        let (waiters, ratio, time) = (most.waiters, most.ratio_fewest?, most.ns_per_op.median);
-        Some(format!("{time:.0} ns with {waiters} {case} {kind}s, {ratio:.2} times that with the fewest"))
-    };
-    let kinds = [("future", "future"), ("custom", "custom waiter")];
-    let cases = ["distinct", "same-bucket"].into_iter();
-    let parts: Vec<_> = cases.flat_map(|case| kinds.map(|kind| say(case, kind))).flatten().collect();
-    format!("A wake of one waiter on {target} takes {}.", parts.join("; "))
 }
 
 #[cfg(test)]

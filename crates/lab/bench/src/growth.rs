@@ -5,7 +5,7 @@
 use crate::all::All;
 use crate::flags::{Own, help_of_futexes};
 use crate::growth_child::Report;
-use crate::rows::{self, Shown, join, shown};
+use crate::rows::{self, shown};
 use crate::settings::{Buckets, Settings};
 use crate::summary::Line;
 use crate::workload::{Workload, plain};
@@ -102,8 +102,8 @@ impl Workload for Growth {
         Ok(rows.iter().map(|(name, threads, reports)| row(lab, *name, *threads, reports)).collect())
     }
 
-    fn text(&self, _: &Lab<'_>, rows: &[Row]) -> String {
-        let table = rows::table(rows, 1, |row| {
+    fn text(&self, rows: &[Row]) -> String {
+        rows::table(rows, 1, |row| {
             let mut cells = vec![rows::target(row), ("threads", row.head.threads.to_string())];
             cells.push(rows::buckets(&row.head));
             let Tail { p50, p99, max } = row.first_wait_us;
@@ -111,8 +111,7 @@ impl Workload for Growth {
             cells.extend(us.map(|(header, us)| (header, format!("{us:.2}"))));
             cells.push(("max / parking_lot", ratio(row.ratio_parking_lot)));
             cells
-        });
-        format!("{table}\n{}", sentence(rows))
+        })
     }
 
     /// The row with the most threads shows the effect best.
@@ -198,11 +197,4 @@ fn row(lab: &Lab<'_>, name: Name, threads: usize, reports: &[Report]) -> Row {
         first_wait_us: Tail::median_of(&tails),
         ratio_parking_lot: Ratios::of(&lab.series, Growth::NAME, name.text(), threads).parking_lot,
     }
-}
-
-fn sentence(rows: &[Row]) -> String {
-    let Some(most) = rows.iter().map(|row| row.head.threads).max() else { return String::new() };
-    let of_most = rows.iter().filter(|row| row.head.threads == most);
-    let worst = of_most.map(|row| Some(format!("{} {:.1} us", row.head.target, row.time())));
-    format!("The slowest of {most} threads' first waits takes {}.", join(worst))
 }

@@ -1,7 +1,7 @@
-//! The loop of `hash` and `wake` over the same words, on each target in turn; their rows, tables and sentences.
+//! The loop of `hash` and `wake` over the same words, on each target in turn; their rows and tables.
 
 use crate::flags::Words;
-use crate::rows::{self, Shown, beside_rivals, count, join, main_row, shown};
+use crate::rows::{self, shown};
 use crate::settings::Buckets;
 use crate::workers::{Sample, Workers};
 use crate::{BUCKETS_MIN, Entrant, Head, Lab, Ratios, stage};
@@ -165,36 +165,13 @@ pub fn times_and_rate(samples: &[Sample]) -> (Spread, f64) {
     (Spread::of(&times), Spread::of(&rates).median)
 }
 
-/// The table, and the sentence below it. `what` is the operation.
-pub fn text(lab: &Lab<'_>, rows: &[Row], what: &str) -> String {
-    let table = rows::table(rows, 1, |row| {
+/// The table.
+pub fn text(rows: &[Row]) -> String {
+    rows::table(rows, 1, |row| {
         let mut cells = vec![rows::target(row), rows::threads(&row.head), rows::buckets(&row.head)];
         cells.extend(rows::spread("ns/op", &row.ns_per_op, 1));
         cells.push(rows::mops(row.ops_per_sec.unwrap_or(f64::NAN), 1));
         cells.extend(rows::ratios(&row.ratios));
         cells
-    });
-    format!("{table}\n{}", sentence(lab, rows, what))
-}
-
-fn sentence(lab: &Lab<'_>, rows: &[Row], what: &str) -> String {
-    let threads = || rows.iter().map(|row| row.head.threads);
-    let (Some(least), Some(most)) = (threads().min(), threads().max()) else { return String::new() };
-    let Some(one) = main_row(rows, |row| row.head.threads == least) else { return String::new() };
-    let mut text = format!("{what} takes {:.1} ns on {} with {}", one.time(), one.head.target, count(least, "thread"));
-    let others = beside_rivals(one);
-    if !others.is_empty() {
-        text += &format!(", {others}");
-    }
-    if most > least {
-        let scaling = |target: &str| {
-            let key = |threads| (one.head.workload, target, threads);
-            lab.series.ratio(key(most), key(least)).map(|ratio| format!("{ratio:.2} on {target}"))
-        };
-        let scaling = join(["live", "atomic", "kernel", "parking_lot"].map(scaling));
-        if !scaling.is_empty() {
-            text += &format!("; {most} threads multiply an operation's time by {scaling}");
-        }
-    }
-    text + "."
+    })
 }

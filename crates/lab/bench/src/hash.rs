@@ -69,8 +69,8 @@ A sample in which a thread had its CPU for less than 95 % of the time is taken o
         }
     }
 
-    fn text(&self, lab: &Lab<'_>, rows: &[Row]) -> String {
-        if self.sizes { sizes::text(rows) } else { hammer::text(lab, rows, "A wait on a word that differs") }
+    fn text(&self, rows: &[Row]) -> String {
+        if self.sizes { sizes::text(rows) } else { hammer::text(rows) }
     }
 
     fn line(&self, rows: &[Row]) -> Option<Line> {

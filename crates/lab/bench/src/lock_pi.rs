@@ -3,7 +3,7 @@
 use crate::all::All;
 use crate::flags::{Perfs, Sleeping, help_of_futexes};
 use crate::hammer::times_and_rate;
-use crate::rows::{self, count, each, shown, takes};
+use crate::rows::{self, shown};
 use crate::settings::Settings;
 use crate::summary::Line;
 use crate::workers::{self, Disturbances, Sample};
@@ -114,25 +114,14 @@ impl Workload for LockPi {
         )
     }
 
-    fn text(&self, _: &Lab<'_>, rows: &[Row]) -> String {
-        let table = rows::table(rows, 1, |row| {
+    fn text(&self, rows: &[Row]) -> String {
+        rows::table(rows, 1, |row| {
             let mut cells = vec![rows::target(row), rows::threads(&row.head), ("locks", row.head.futexes.to_string())];
             cells.push(rows::buckets(&row.head));
             cells.extend(rows::spread("ns/lock+unlock", &row.ns_per_op, 1));
             cells.extend([rows::mops(row.ops_per_sec, 2), ("/ kernel", ratio(row.ratio_kernel))]);
             cells
-        });
-        let sentence = each(
-            rows,
-            |row| row.head.threads,
-            |row| {
-                let locks =
-                    if row.head.futexes == 1 { "one lock".to_string() } else { format!("{} locks", row.head.futexes) };
-                let (target, threads) = (row.head.target, count(row.head.threads, "thread"));
-                takes(row, &format!("{target}: lock and unlock by {threads} on {locks}"), 0)
-            },
-        );
-        format!("{table}\n{sentence}")
+        })
     }
 
     /// The row with the most threads shows the effect best.

@@ -5,7 +5,7 @@
 use crate::all::All;
 use crate::flags::{self, Common, Sleeping, help_of_futexes};
 use crate::locks_child::{Children, Load, Sample};
-use crate::rows::{self, count, shown};
+use crate::rows::{self, shown};
 use crate::settings::Settings;
 use crate::summary::Line;
 use crate::workload::{Workload, plain};
@@ -261,8 +261,8 @@ Cargo builds the programs when they are first run.",
         Ok(measured.iter().map(|(case, target, samples)| row(lab, self, *case, *target, samples)).collect())
     }
 
-    fn text(&self, _: &Lab<'_>, rows: &[Row]) -> String {
-        let table = rows::table(rows, 2, |row| {
+    fn text(&self, rows: &[Row]) -> String {
+        rows::table(rows, 2, |row| {
             let target = if row.head.target == "live" { "parking_lot on ufutex" } else { row.head.target };
             let threads = match (row.writers, row.readers) {
                 (Some(writers), Some(readers)) => format!("{writers}w {readers}r"),
@@ -275,8 +275,7 @@ Cargo builds the programs when they are first run.",
             cells.push(("CPU ns/op", format!("{:.0}", row.cpu_ns_per_op.median)));
             cells.push(("CPU / parking_lot", ratio(row.ratio_cpu_parking_lot)));
             cells
-        });
-        format!("{table}\n{}", sentence(rows))
+        })
     }
 
     fn line(&self, rows: &[Row]) -> Option<Line> {
@@ -330,16 +329,4 @@ fn row(lab: &Lab<'_>, asked: &Locks, case: Case, target: Name, samples: &[Sample
         ratio_parking_lot: ratio(case.section()),
         ratio_cpu_parking_lot: ratio(cpu(case)),
     }
-}
-
-fn sentence(rows: &[Row]) -> String {
-    let ours =
-        || rows.iter().filter(|row| row.head.target == "live").filter_map(|row| Some((row, row.ratio_parking_lot?)));
-    let (best, worst) = (ours().min_by(|a, b| a.1.total_cmp(&b.1)), ours().max_by(|a, b| a.1.total_cmp(&b.1)));
-    let (Some(best), Some(worst)) = (best, worst) else { return String::new() };
-    let say = |(row, ratio): (&Row, f64)| {
-        let threads = count(row.head.threads, "thread");
-        format!("{ratio:.2} of that on its own core with {threads} ({})", row.case)
-    };
-    format!("parking_lot's time on ufutex is {} at best, {} at worst.", say(best), say(worst))
 }

@@ -2,7 +2,7 @@
 
 use crate::all::All;
 use crate::flags::{Own, Shared, help_of_futexes};
-use crate::rows::{self, Shown, beside_rivals, capital, count, in_brackets, join, main_row, shown};
+use crate::rows::{self, shown};
 use crate::settings::Settings;
 use crate::summary::Line;
 use crate::workload::{Workload, plain};
@@ -151,8 +151,8 @@ impl Workload for PingPong {
         )
     }
 
-    fn text(&self, _: &Lab<'_>, rows: &[Row]) -> String {
-        let table = rows::table(rows, 1, |row| {
+    fn text(&self, rows: &[Row]) -> String {
+        rows::table(rows, 1, |row| {
             let mut cells = vec![rows::target(row), ("threads", row.head.threads.to_string())];
             cells.push(("CPUs", rows::with_distance(row.cpus, &row.head)));
             cells.extend([("work ns", row.work_ns.to_string()), rows::buckets(&row.head)]);
@@ -160,8 +160,7 @@ impl Workload for PingPong {
             cells.push(("CPU ns", format!("{:.0}", row.cpu_ns_per_op.median)));
             cells.extend(rows::ratios(&row.ratios));
             cells
-        });
-        format!("{table}\n{}", sentence(rows))
+        })
     }
 
     fn line(&self, rows: &[Row]) -> Option<Line> {
@@ -222,16 +221,4 @@ fn row(lab: &Lab<'_>, one: &Competitor, samples: &[Sample]) -> Row {
         cpu_ns_per_op: spread(|sample| sample.cpu_ns),
         ratios: Ratios::of(&lab.series, &one.section(), one.label(), one.cpus),
     }
-}
-
-fn sentence(rows: &[Row]) -> String {
-    let say = |cpus: usize| {
-        let is_first_case = |row: &Row| (row.head.threads, row.work_ns) == (rows[0].head.threads, rows[0].work_ns);
-        let row = main_row(rows, |row: &Row| row.cpus == cpus && is_first_case(row))?;
-        let others = in_brackets(beside_rivals(row));
-        let (target, time) = (row.head.target, row.time());
-        let work = if row.work_ns == 0 { String::new() } else { format!(", {} of them work,", row.work_ns) };
-        Some(format!("{target} wakes a sleeping thread in {time:.0} ns{work} on {}{others}", count(cpus, "CPU")))
-    };
-    capital(&(join([say(1), say(2)]) + "."))
 }

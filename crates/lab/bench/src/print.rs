@@ -1,4 +1,4 @@
-//! Prints each workload's results when they come: a table with a sentence below it, or rows of JSON.
+//! Prints each workload's results when they come: a table, or rows of JSON.
 
 use crate::summary::{self, Line};
 use crate::workers::ROUGH;
@@ -50,7 +50,7 @@ impl Printer {
         } else {
             let mut text = format!("\n## {title}\n");
             if !rows.is_empty() {
-                let tables = workload.text(lab, rows);
+                let tables = workload.text(rows);
                 text += &format!("{tables}\n{}", words::lines(&tables, &mut self.explained));
             }
             for note in notes {

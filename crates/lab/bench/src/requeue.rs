@@ -147,18 +147,12 @@ impl Workload for Requeue {
         )
     }
 
-    fn text(&self, _: &Lab<'_>, rows: &[Row]) -> String {
+    fn text(&self, rows: &[Row]) -> String {
         let target = |row: &Row| match row.pi {
             true => ("target", format!("{} (pi)", row.head.target)),
             false => rows::target(row),
         };
-        sleepers::text(
-            rows,
-            "at once",
-            ("ns/waiter", 1),
-            |row| (target(row), row.nrequeue, row.ns_per_op, row.ratios),
-            |threads, nrequeue| format!("a waiter of {threads} that are moved {nrequeue} at a time"),
-        )
+        sleepers::text(rows, "at once", ("ns/waiter", 1), |row| (target(row), row.nrequeue, row.ns_per_op, row.ratios))
     }
 
     fn line(&self, rows: &[Row]) -> Option<Line> {

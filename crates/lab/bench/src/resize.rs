@@ -2,7 +2,7 @@
 
 use crate::all::All;
 use crate::flags::{self, Common, Futexes, OfLayout, Sleeping, Words, help_of_futexes};
-use crate::rows::{self, Shown, capital, join, shown};
+use crate::rows::{self, Shown, shown};
 use crate::settings::Settings;
 use crate::summary::Line;
 use crate::workload::{Workload, plain};
@@ -148,9 +148,9 @@ impl Workload for Resize {
         Ok(rows)
     }
 
-    fn text(&self, _: &Lab<'_>, rows: &[Row]) -> String {
+    fn text(&self, rows: &[Row]) -> String {
         let resize = format!("{} to {}, us", self.from, self.to);
-        let table = rows::table(rows, 1, |row| {
+        rows::table(rows, 1, |row| {
             let given_up = row.time() >= GIVE_UP.as_micros() as f64 && !row.completed;
             let time = |us: f64| if given_up { format!("> {:.0}", GIVE_UP.as_micros()) } else { format!("{us:.0}") };
             vec![
@@ -166,8 +166,7 @@ impl Workload for Resize {
                 ("max", format!("{:.2}", row.op_pause_us.max)),
                 ("/ kernel", table::ratio(row.ratio_kernel.filter(|_| !given_up))),
             ]
-        });
-        format!("{table}\n{}", sentence(rows))
+        })
     }
 
     fn line(&self, rows: &[Row]) -> Option<Line> {
@@ -284,21 +283,4 @@ fn completed(row: &Row) -> String {
         share if share > 0.0 => format!("{:.0} % of {}", 100.0 * share, row.head.repeat),
         _ => "no".to_string(),
     }
-}
-
-fn sentence(rows: &[Row]) -> String {
-    let say = |row: &Row| {
-        let (target, share) = (row.head.target, 100.0 * row.completed_share);
-        match row.completed {
-            true => format!("{target} in {:.0} us", row.resize_us),
-            false => format!("{target} in {share:.0} % of the tries within {} ms", GIVE_UP.as_millis()),
-        }
-    };
-    let mut threads: Vec<_> = rows.iter().map(|row| row.head.threads).collect();
-    threads.dedup();
-    let sentence = threads.iter().map(|threads| {
-        let these = rows.iter().filter(|row| row.head.threads == *threads).map(|row| Some(say(row)));
-        format!("under {threads} hammering threads the resize completes: {}", join(these))
-    });
-    capital(&(sentence.collect::<Vec<_>>().join("; ") + "."))
 }

@@ -1,10 +1,10 @@
-//! Parts of the tables and sentences of all futex workloads.
+//! Parts of the tables of all futex workloads, and of the summary.
 
 use crate::{Head, Ratios};
 use lab_measure::stats::Spread;
 use lab_terminal::table::{self, dash};
 
-/// A row as the sentence below its table needs it.
+/// A row as its table and the summary need it.
 pub trait Shown {
     /// The fields that all rows have.
     fn head(&self) -> &Head;
@@ -53,46 +53,6 @@ macro_rules! shown {
 }
 pub(crate) use shown;
 
-/// The first plain row of a target that `pick` accepts.
-pub fn find<'a, R: Shown>(rows: &'a [R], target: &str, pick: impl Fn(&R) -> bool) -> Option<&'a R> {
-    rows.iter().find(|row| row.head().target == target && row.variant().is_none() && pick(row))
-}
-
-/// The row that the sentence is about: that of `live`, or the first one.
-pub fn main_row<R: Shown>(rows: &[R], pick: impl Fn(&R) -> bool + Copy) -> Option<&R> {
-    find(rows, "live", pick).or_else(|| rows.iter().find(|row| pick(row)))
-}
-
-/// Compares a row with each rival that was measured.
-pub fn beside_rivals<R: Shown>(row: &R) -> String {
-    let is_itself = |rival: &str| rival.strip_prefix("the ").unwrap_or(rival) == row.head().target;
-    join(row.over().into_iter().map(|(rival, ratio)| against(ratio.filter(|_| !is_itself(rival)), rival)))
-}
-
-/// Puts text in brackets, if it is not empty.
-pub fn in_brackets(text: String) -> String {
-    if text.is_empty() { text } else { format!(" ({text})") }
-}
-
-/// "X takes 12 ns (3.1 times as fast as the kernel)", for one row.
-pub fn takes<R: Shown>(row: &R, what: &str, digits: usize) -> String {
-    format!("{what} takes {:.digits$} ns{}", row.time(), in_brackets(beside_rivals(row)))
-}
-
-/// One part for each value that `of` has in the rows, about the main row with that value.
-pub fn each<R: Shown, T: PartialEq>(rows: &[R], of: impl Fn(&R) -> T, say: impl Fn(&R) -> String) -> String {
-    let mut values: Vec<T> = Vec::new();
-    for row in rows {
-        let value = of(row);
-        if !values.contains(&value) {
-            values.push(value);
-        }
-    }
-    let parts = values.iter().map(|value| main_row(rows, |row| of(row) == *value).map(&say));
-    let parts: Vec<_> = parts.flatten().collect();
-    if parts.is_empty() { String::new() } else { capital(&(parts.join("; ") + ".")) }
-}
-
 /// "3.1 times as fast as" `other`, or "at 1.2 times the time of" it. `ratio` is this time divided by the other's.
 pub fn against(ratio: Option<f64>, other: &str) -> Option<String> {
     let ratio = ratio.filter(|ratio| ratio.is_finite() && *ratio > 0.0)?;
@@ -114,17 +74,6 @@ pub fn is_contradiction(ratio: f64, quotient: f64) -> bool {
 /// Joins the parts that are not `None` with commas.
 pub fn join(parts: impl IntoIterator<Item = Option<String>>) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
-}
-
-/// "1 thread", "2 threads".
-pub fn count(number: usize, thing: &str) -> String {
-    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
-}
-
-/// Makes the first letter a capital.
-pub fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// The cell of the target's name.

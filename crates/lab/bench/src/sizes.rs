@@ -62,16 +62,15 @@ pub fn share_of_best(series: &Series, label: &str, threads: usize) -> Option<f64
     series.ratio((SECTION, label, threads), (SECTION, best, threads))
 }
 
-/// The table, and the sentence below it.
+/// The table.
 pub fn text(rows: &[Row]) -> String {
-    let table = rows::table(rows, 1, |row| {
+    rows::table(rows, 1, |row| {
         let mut cells = vec![("live with -b", policy(row).to_string()), rows::threads(&row.head)];
         cells.push(rows::buckets(&row.head));
         cells.extend(rows::spread("ns/op", &row.ns_per_op, 1));
         cells.extend([rows::mops(rate(row), 1), ("of the best -b", table::ratio(row.share_of_best))]);
         cells
-    });
-    format!("{table}\n{}", sentence(rows))
+    })
 }
 
 fn rate(row: &Row) -> f64 {
@@ -80,16 +79,4 @@ fn rate(row: &Row) -> f64 {
 
 fn policy(row: &Row) -> &str {
     row.head.policy.as_deref().unwrap_or_default()
-}
-
-fn sentence(rows: &[Row]) -> String {
-    let Some(load) = rows.iter().find(|row| policy(row) == "load") else { return String::new() };
-    let sizes = rows.iter().filter(|row| policy(row) != "load");
-    let best = sizes.max_by(|a, b| rate(a).total_cmp(&rate(b)));
-    format!(
-        "From nothing the load policy came to {} buckets and does {:.1} % of the throughput of the best explicit size, -b {}.",
-        load.head.buckets.unwrap_or(0),
-        100.0 * load.share_of_best.unwrap_or(f64::NAN),
-        best.map_or("", policy)
-    )
 }

@@ -4,7 +4,7 @@
 //! count themselves before they wait, and a short sleep follows. If a sample then finds too few waiters it is dropped,
 //! and the next one sleeps longer.
 
-use crate::rows::{self, Cell as TableCell, Shown, each, takes};
+use crate::rows::{self, Cell as TableCell, Shown};
 use crate::{Lab, Ratios};
 use anyhow::{Result, bail, ensure};
 use lab_measure::pool::Pool;
@@ -96,27 +96,20 @@ pub fn rounds(lab: &Lab<'_>, budget_s: f64, threads: impl Iterator<Item = usize>
     lab.rounds_of(budget_s, threads.map(|threads| THREAD_GUESS * threads as u32 + Duration::from_millis(2)).sum())
 }
 
-/// The table, and the sentence below it. `cells` returns a row's target, its waiters or wakers (`at_once` is their
-/// header), its times (`ns`: their header, and the digits) and its ratios; `say` what the row is, by its threads and its waiters or wakers.
+/// The table. `cells` returns a row's target, its waiters or wakers (`at_once` is their header), its times (`ns`: their
+/// header, and the digits) and its ratios.
 pub fn text<R: Shown>(
     rows: &[R],
     at_once: &'static str,
     (ns, digits): (&'static str, usize),
     cells: impl Fn(&R) -> (TableCell<'static>, usize, Spread, Ratios),
-    say: impl Fn(usize, usize) -> String,
 ) -> String {
-    let table = rows::table(rows, 1, |row| {
+    rows::table(rows, 1, |row| {
         let (target, number, times, ratios) = cells(row);
         let mut columns = vec![target, ("threads", row.head().threads.to_string()), (at_once, number.to_string())];
         columns.push(rows::buckets(row.head()));
         columns.extend(rows::spread(ns, &times, digits));
         columns.extend(rows::ratios(&ratios));
         columns
-    });
-    let case = |row: &R| (row.head().threads, cells(row).1);
-    let sentence = each(rows, case, |row| {
-        let (threads, number) = case(row);
-        takes(row, &format!("{}: {}", row.head().target, say(threads, number)), 0)
-    });
-    format!("{table}\n{sentence}")
+    })
 }

@@ -84,15 +84,9 @@ A sample in which a thread had its CPU for less than 95 % of the time is taken o
         }
     }
 
-    fn text(&self, lab: &Lab<'_>, rows: &[Row]) -> String {
-        let Some(nwakes) = self.nwakes else { return hammer::text(lab, rows, "A wake of a word without waiters") };
-        sleepers::text(
-            rows,
-            "at once",
-            ("ns/wake", 0),
-            |row| (rows::target(row), nwakes, row.ns_per_op, row.ratios),
-            |threads, nwakes| format!("each wake of {threads} sleepers with {nwakes} a call"),
-        )
+    fn text(&self, rows: &[Row]) -> String {
+        let Some(nwakes) = self.nwakes else { return hammer::text(rows) };
+        sleepers::text(rows, "at once", ("ns/wake", 0), |row| (rows::target(row), nwakes, row.ns_per_op, row.ratios))
     }
 
     fn line(&self, rows: &[Row]) -> Option<Line> {

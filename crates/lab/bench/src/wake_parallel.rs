@@ -110,14 +110,10 @@ impl Workload for WakeParallel {
         )
     }
 
-    fn text(&self, _: &Lab<'_>, rows: &[Row]) -> String {
-        sleepers::text(
-            rows,
-            "wakers",
-            ("ns/wake", 0),
-            |row| (rows::target(row), row.nwakers, row.ns_per_op, row.ratios),
-            |threads, nwakers| format!("each wake by {nwakers} threads of {threads} sleepers"),
-        )
+    fn text(&self, rows: &[Row]) -> String {
+        sleepers::text(rows, "wakers", ("ns/wake", 0), |row| {
+            (rows::target(row), row.nwakers, row.ns_per_op, row.ratios)
+        })
     }
 
     fn line(&self, rows: &[Row]) -> Option<Line> {

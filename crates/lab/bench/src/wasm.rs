@@ -6,7 +6,7 @@
 use crate::all::All;
 use crate::flags::{self, Own, Shared, help_of_futexes};
 use crate::hammer::{self, times_and_rate};
-use crate::rows::{self, count, each, shown, takes};
+use crate::rows::{self, shown};
 use crate::settings::{Buckets, Settings};
 use crate::summary::Line;
 use crate::workers::{self, Disturbances, Sample};
@@ -171,25 +171,15 @@ impl Workload for Wasm {
         Ok(rows)
     }
 
-    fn text(&self, _: &Lab<'_>, rows: &[Row]) -> String {
-        let table = rows::table(rows, 2, |row| {
+    fn text(&self, rows: &[Row]) -> String {
+        rows::table(rows, 2, |row| {
             let words = if row.case == "one" { "one".to_string() } else { format!("{} each", row.head.futexes) };
             let mut cells = vec![rows::target(row), ("operation", row.operation.to_string()), ("words", words)];
             cells.extend([rows::threads(&row.head), rows::buckets(&row.head)]);
             cells.extend(rows::spread("ns/op", &row.ns_per_op, 1));
             cells.extend([rows::mops(row.ops_per_sec, 1), ("/ wasmtime", ratio(row.ratio_wasmtime))]);
             cells
-        });
-        let words: Vec<_> = rows.iter().filter(|row| row.case == "words").cloned().collect();
-        let sentence = each(
-            &words,
-            |row| (row.operation, row.head.threads),
-            |row| {
-                let (target, threads) = (row.head.target, count(row.head.threads, "thread"));
-                takes(row, &format!("{target} with {threads}: a {}", row.operation), 1)
-            },
-        );
-        format!("{table}\n{sentence}")
+        })
     }
 
     fn line(&self, rows: &[Row]) -> Option<Line> {

@@ -1,7 +1,7 @@
 //! What a workload is, and the list of all.
 //!
 //! A workload begins in one file. It has a struct of its flags, whose documentation is its help; the struct of a row, which
-//! `--json` prints; and [`Workload`] for the flags: name, check, cases, samples, rows, table and sentence. Such a file and
+//! `--json` prints; and [`Workload`] for the flags: name, check, cases, samples, rows and table. Such a file and
 //! its line in [`ALL`] are all that a new workload needs.
 //!
 //! Flags that several workloads have are groups in `flags`. The measuring loop reads a flag from its struct: there is no
@@ -50,8 +50,8 @@ pub trait Workload: Args + Clone + 'static {
     /// Measures all targets. `notes` gets a line for each target or case that was left out, with the reason.
     fn run(&self, lab: &mut Lab<'_>, notes: &mut Vec<String>) -> Result<Vec<Self::Row>>;
 
-    /// The table, and the sentence below it. There is at least one row.
-    fn text(&self, lab: &Lab<'_>, rows: &[Self::Row]) -> String;
+    /// The table. There is at least one row.
+    fn text(&self, rows: &[Self::Row]) -> String;
 
     /// The line of the summary.
     fn line(&self, _: &[Self::Row]) -> Option<Line> {

@@ -107,7 +107,7 @@ fn timers_that_the_kernel_refuses_are_left_out_with_the_limit() {
 }
 
 #[test]
-fn timers_have_a_table_and_a_sentence_for_each_test() {
+fn timers_have_a_table_for_each_test() {
     let output = ufutex(&["bench", "timers", "-n", "100", "--repeat", "1", "--silent"]);
     let (out, progress) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success() && progress.is_empty(), "{progress}");
@@ -119,5 +119,4 @@ fn timers_have_a_table_and_a_sentence_for_each_test() {
     for target in TIMER_TABLES.iter().chain(&["kernel"]) {
         assert!(out.lines().any(|line| line.starts_with(&format!("| {target} "))), "{target} in {out}");
     }
-    assert!(out.contains("ours creates a timer in") && out.contains("ours arms a timer in"), "{out}");
 }

@@ -124,7 +124,7 @@ impl Workload for Neighbour {
         Ok(pairs.iter().map(|pair| Row::new(self, pair)).collect())
     }
 
-    fn text(&self, _: &Lab<'_>, rows: &[Row]) -> String {
+    fn text(&self, rows: &[Row]) -> String {
         print::text(rows)
     }
 }

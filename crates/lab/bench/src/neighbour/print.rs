@@ -1,4 +1,4 @@
-//! The rows of `neighbour`, its table and its sentence.
+//! The rows of `neighbour`, and its table.
 
 use super::{Found, Neighbour, Pair};
 use crate::rows::SPARE;
@@ -126,7 +126,7 @@ fn stuck(found: &[Found]) -> f64 {
     found.iter().map(one).sum::<f64>() / found.iter().map(|one| one.elapsed.as_nanos() as f64).sum::<f64>()
 }
 
-/// The table, and the sentence below it.
+/// The table.
 pub fn text(rows: &[Row]) -> String {
     let header = ["attack", "number", "cpu", "operation"];
     let alone = ["alone p50, us", "p99", "p99.9", "max", "stuck, %"];
@@ -143,16 +143,5 @@ pub fn text(rows: &[Row]) -> String {
         cells
     };
     let header = [&header[..], &alone, &attacked, &ratios].concat();
-    format!("{}\n{}", table::fitted(&header, 1, rows.iter().map(cells).collect(), &SPARE), sentence(rows))
-}
-
-/// The sentence about the row that the attack slows most.
-fn sentence(rows: &[Row]) -> String {
-    let worst = rows.iter().max_by(|this, that| this.ratio.tail.p99.total_cmp(&that.ratio.tail.p99));
-    worst.map_or_else(String::new, |row| {
-        format!(
-            "The attack slows '{}' under '{}' ({}, {}) most: its p99 is {:.1} times that beside attackers that only burn CPU.",
-            row.operation, row.attack, row.number, row.cpu, row.ratio.tail.p99
-        )
-    })
+    table::fitted(&header, 1, rows.iter().map(cells).collect(), &SPARE)
 }

@@ -162,7 +162,7 @@ impl Workload for Schbench {
         Ok(print::rows(lab, self, &competitors, &found))
     }
 
-    fn text(&self, _: &Lab<'_>, rows: &[Row]) -> String {
+    fn text(&self, rows: &[Row]) -> String {
         print::text(rows)
     }
 }

@@ -139,7 +139,7 @@ A sample in which a thread had its CPU for less than 95 % of the time is taken o
         Ok(taken.iter().map(|(one, samples)| row(lab, one, samples)).collect())
     }
 
-    fn text(&self, _: &Lab<'_>, rows: &[Row]) -> String {
+    fn text(&self, rows: &[Row]) -> String {
         show::text(rows)
     }
 

@@ -1,11 +1,11 @@
-//! The tables and sentences of `timers`.
+//! The tables of `timers`.
 
 use super::Row;
-use crate::rows::{self, against, count, is_contradiction, join};
+use crate::rows::{self, against, join};
 use crate::summary::Line;
 use lab_terminal::table;
 
-/// A table and a sentence for each test.
+/// A table for each test, and what the test does.
 pub fn text(rows: &[Row]) -> String {
     type Say = fn(&[&Row]) -> String;
     let tests: [(&str, Say); 4] = [
@@ -50,16 +50,7 @@ fn create_getoverrun(rows: &[&Row]) -> String {
         ]
     });
     let does = "Each thread creates its timers, then asks each for its overruns; when all have, they delete them.";
-    let found = |row: &Row| {
-        let parts = [
-            ("creates a timer", (|row| row.create_ns) as Time, row.ratios[0]),
-            ("finds it", |row| row.getoverrun_ns, row.ratios[1]),
-        ];
-        join(parts.into_iter().map(|(does, time, ratio)| {
-            time(row).map(|ns| format!("{does} in {ns:.0} ns{}", than(rows, row, ratio, time, RADIX)))
-        }))
-    };
-    format!("{table}\n{does}{}", sentence(rows, found))
+    format!("{table}\n{does}")
 }
 
 fn create_delete(rows: &[&Row]) -> String {
@@ -74,11 +65,7 @@ fn create_delete(rows: &[&Row]) -> String {
         ]
     });
     let does = "Each thread creates a timer and deletes it, again and again: no other timer is there.";
-    let found = |row: &Row| {
-        let time = row.create_delete_ns.unwrap_or(f64::NAN);
-        format!("takes {time:.0} ns for both{}", than(rows, row, row.ratios[2], |row| row.create_delete_ns, RADIX))
-    };
-    format!("{table}\n{does}{}", sentence(rows, found))
+    format!("{table}\n{does}")
 }
 
 fn expire(rows: &[&Row]) -> String {
@@ -108,50 +95,7 @@ fn settime(rows: &[&Row]) -> String {
         ]
     });
     let does = "All timers are armed for days, and each is armed again, in random order.";
-    let found = |row: &Row| {
-        let time = row.settime_ns.unwrap_or(f64::NAN);
-        format!("arms a timer in {time:.0} ns{}", than(rows, row, row.ratios[3], |row| row.settime_ns, KERNEL))
-    };
-    format!("{table}\n{does}{}", sentence(rows, found))
-}
-
-/// The sentence about the engine's row of each case, or the first row if the engine has none.
-fn sentence(rows: &[&Row], found: impl Fn(&Row) -> String) -> String {
-    let main_row = if rows.iter().any(|row| row.target == "ours") { "ours" } else { rows[0].target };
-    let these = rows.iter().filter(|row| row.target == main_row && row.sparse.is_none());
-    let of = |row: &Row| {
-        let mut who = format!("{} with {}", row.timers, count(row.threads, "thread"));
-        if row.processes > 1 {
-            who += &format!(" in each of {} processes", row.processes);
-        }
-        format!("{who}: {main_row} {}", found(row))
-    };
-    let parts: Vec<_> = these.map(|row| of(row)).collect();
-    if parts.is_empty() { String::new() } else { format!(" {}.", parts.join("; ")) }
-}
-
-/// One of the times of a row: the median of the rounds.
-type Time = fn(&Row) -> Option<f64>;
-/// The target and the name in sentences of what is compared with.
-type Rival = (&'static str, &'static str);
-const RADIX: Rival = ("radix", "the radix tree");
-const KERNEL: Rival = ("kernel", "the kernel");
-
-/// The comparison of `row` with a rival, whose row is among `rows`. `ratio` is the median of the rounds' ratios.
-fn than(rows: &[&Row], row: &Row, ratio: Option<f64>, time: Time, (target, name): Rival) -> String {
-    if row.target == target {
-        return String::new();
-    }
-    let case = |row: &Row| (row.timers, row.threads, row.processes, row.sparse);
-    let rival = rows.iter().find(|one| one.target == target && case(one) == case(row));
-    let quotient = rival.and_then(|rival| Some(time(row)? / time(rival)?));
-    let text = match (ratio, quotient) {
-        (Some(ratio), Some(quotient)) if is_contradiction(ratio, quotient) => Some(format!(
-            "no clear difference from {name}: the median of the rounds' ratios is {ratio:.2}, the ratio of the median times {quotient:.2}"
-        )),
-        _ => against(ratio, name),
-    };
-    text.map_or_else(String::new, |text| format!(" ({text})"))
+    format!("{table}\n{does}")
 }
 
 /// Threads of each process, and the number of processes.
@@ -166,49 +110,4 @@ fn threads(row: &Row) -> String {
 
 fn ns(time: Option<f64>) -> String {
     time.map_or_else(table::dash, |time| format!("{time:.1}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn row(target: &'static str, ns: f64, ratio: Option<f64>) -> Row {
-        Row {
-            workload: "timers",
-            test: "settime",
-            target,
-            timers: 1000,
-            threads: 1,
-            processes: 1,
-            sparse: None,
-            create_ns: None,
-            getoverrun_ns: None,
-            delete_ns: None,
-            settime_ns: Some(ns),
-            create_delete_ns: None,
-            bytes_per_timer: None,
-            table_bytes: None,
-            lateness_us: None,
-            lost: None,
-            repeat: 5,
-            cpus_apart_ns: None,
-            cpus_distance: None,
-            ratios: [None, None, None, ratio],
-        }
-    }
-
-    #[test]
-    fn a_ratio_that_contradicts_the_times_of_its_table_distinguishes_nothing() {
-        let said = |ours, ratio| {
-            let (ours, kernel) = (row("ours", ours, Some(ratio)), row("kernel", 100.0, None));
-            than(&[&kernel, &ours], &ours, ours.ratios[3], |row| row.settime_ns, KERNEL)
-        };
-        assert_eq!(said(50.0, 0.5), " (2.0 times as fast as the kernel)");
-        assert_eq!(said(120.0, 1.2), " (at 1.20 times the time of the kernel)");
-        let both = " (no clear difference from the kernel: the median of the rounds' ratios is";
-        assert_eq!(said(110.0, 0.9), format!("{both} 0.90, the ratio of the median times 1.10)"));
-        assert_eq!(said(80.0, 1.25), format!("{both} 1.25, the ratio of the median times 0.80)"));
-        let kernel = row("kernel", 100.0, Some(1.0));
-        assert_eq!(than(&[&kernel], &kernel, Some(1.0), |row| row.settime_ns, KERNEL), "");
-    }
 }
