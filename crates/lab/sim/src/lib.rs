@@ -10,6 +10,7 @@ mod hammer;
 pub mod published;
 mod resize;
 mod row;
+mod runs;
 pub mod schbench;
 mod settings;
 mod tables;
@@ -20,56 +21,27 @@ mod words;
 use anyhow::Result;
 use engine::Case;
 use lab_measure::interrupt;
-use lab_terminal::progress::Progress;
-use lab_terminal::stderr;
-use lab_terminal::stdout;
 use row::{Pauses, ResizeFigures};
+use runs::Output;
 
 pub use row::Row;
 pub use settings::{Scheme, Settings, Workload};
 
 /// Runs all cases. Prints a row for each, or tables of all.
 pub fn run(settings: &Settings) -> Result<()> {
-    let cases = cases(settings);
-    if !settings.json {
-        stdout::print(&opening(settings))?;
-    }
-    let stage = format!("sim {}: {} runs", settings.workload, cases.len());
-    let progress = Progress::start(&stage, cases.len(), settings.silent || settings.json);
-    let mut rows = Vec::new();
-    for case in cases.iter().take_while(|_| !interrupt::requested()) {
-        let row = match measure(settings, *case) {
-            // The run was cut short. The rows before it are valid.
-            Err(_) if interrupt::requested() => break,
-            row => row?,
-        };
-        if settings.json {
-            stdout::print(&serde_json::to_string(&row)?)?;
-        }
-        rows.push(row);
-        progress.step();
-    }
-    drop(progress);
-    if rows.len() < cases.len() {
-        stderr::say(format_args!("interrupted: {} of {} runs were made", rows.len(), cases.len()));
-    }
-    if settings.json || rows.is_empty() {
-        return Ok(());
-    }
-    stdout::print(&format!("\n{}", tables::text(&rows)))
+    let workload: &str = settings.workload.into();
+    let opening = runs::opening(workload, &settings.topology, &format!("seed {}", settings.seed));
+    let output = Output { silent: settings.silent, json: settings.json };
+    let run = |case: &Case| {
+        let row = measure(settings, *case)?;
+        Ok((serde_json::to_string(&row)?, row))
+    };
+    runs::print(workload, &opening, &cases(settings), output, run, |rows: Vec<Row>| tables::text(&rows))
 }
 
 /// The rows of all cases, for other output. After Ctrl-C, those that are complete.
 pub fn rows(settings: &Settings) -> Result<Vec<Row>> {
     cases(settings).into_iter().take_while(|_| !interrupt::requested()).map(|case| measure(settings, case)).collect()
-}
-
-fn opening(settings: &Settings) -> String {
-    let topology = &settings.topology;
-    format!(
-        "# ufutex sim {}: modelled, not measured; on {} ({}); seed {}",
-        settings.workload, topology.name, topology.description, settings.seed
-    )
 }
 
 fn cases(settings: &Settings) -> Vec<Case> {

@@ -7,13 +7,12 @@ mod thread_data;
 mod threads;
 
 use crate::engine::{self, Wanted};
+use crate::runs::{self, Output};
 use crate::validate::hash::Scheme;
 use crate::validate::{CALL_NS, SHARE_LOCKED};
 use anyhow::{Result, ensure};
-use lab_measure::interrupt;
 use lab_targets::{Layout, Policy};
-use lab_terminal::progress::Progress;
-use lab_terminal::{stdout, table};
+use lab_terminal::table;
 use scheduler::Tasks;
 use serde_json::json;
 use std::time::Duration;
@@ -113,46 +112,26 @@ fn placement(case: &Case) -> Vec<u16> {
 
 /// Runs the requested cases and prints the results.
 pub fn print(settings: &Settings) -> Result<()> {
-    let mut lines = Vec::new();
-    let schemes = &settings.schemes;
-    let stage = format!("sim schbench: {} runs", schemes.len());
-    let progress = Progress::start(&stage, schemes.len(), settings.silent || settings.json);
-    let mut made = 0;
-    for scheme in schemes.iter().take_while(|_| !interrupt::requested()) {
+    let what = format!("{} message threads with {} workers each", settings.messages, settings.workers);
+    let opening = runs::opening("schbench", &settings.topology, &what);
+    let output = Output { silent: settings.silent, json: settings.json };
+    let run = |scheme: &Scheme| {
         let report = run(&case(settings, *scheme));
-        if report.stuck > 0 && interrupt::requested() {
-            // The run was cut short. The runs before it are valid.
-            break;
-        }
-        progress.step();
-        made += 1;
         ensure!(report.stuck == 0, "{} virtual threads never ended", report.stuck);
         let (rps, hitm) = (report.per_second(), report.per_operation(report.counts.hitm));
         let name: &str = scheme.into();
-        if settings.json {
-            let row = json!({
-                "workload": "schbench", "scheme": name, "buckets": settings.buckets, "topology": settings.topology.name,
-                "message_threads": settings.messages, "threads": settings.workers, "seed": settings.seed,
-                "spin_us": settings.spin.as_micros() as u64, "rps": rps, "hitm_per_op": hitm, "hot": hot(&report),
-            });
-            stdout::print(&row.to_string())?;
-        }
-        lines.push(vec![name.to_string(), settings.buckets.to_string(), format!("{rps:.0}"), format!("{hitm:.2}")]);
-    }
-    drop(progress);
-    interrupt::report_incomplete(made, schemes.len(), "runs");
-    if settings.json || made == 0 {
-        return Ok(());
-    }
-    let topology = &settings.topology;
-    stdout::print(&format!(
-        "# ufutex sim schbench: modelled, not measured; on {} ({}); {} message threads with {} workers each\n\n{}",
-        topology.name,
-        topology.description,
-        settings.messages,
-        settings.workers,
-        table::text(&["scheme", "buckets", "requests/s", "HITM/request"], 1, lines)
-    ))
+        let row = json!({
+            "workload": "schbench", "scheme": name, "buckets": settings.buckets, "topology": settings.topology.name,
+            "message_threads": settings.messages, "threads": settings.workers, "seed": settings.seed,
+            "spin_us": settings.spin.as_micros() as u64, "rps": rps, "hitm_per_op": hitm, "hot": hot(&report),
+        });
+        Ok((
+            row.to_string(),
+            vec![name.to_string(), settings.buckets.to_string(), format!("{rps:.0}"), format!("{hitm:.2}")],
+        ))
+    };
+    let table = |lines| table::text(&["scheme", "buckets", "requests/s", "HITM/request"], 1, lines);
+    runs::print("schbench", &opening, &settings.schemes, output, run, table)
 }
 
 /// The lines with the most transfers, per request.

@@ -2,10 +2,9 @@
 
 use super::Settings;
 use super::{Calls, Case, Times, run};
+use crate::runs::{self, Output};
 use anyhow::{Result, anyhow};
-use lab_measure::interrupt;
-use lab_terminal::progress::Progress;
-use lab_terminal::{stdout, table};
+use lab_terminal::table;
 use serde_json::json;
 use ufutex_coherence::Report;
 
@@ -14,38 +13,15 @@ const FIELDS_MAX: usize = 12;
 
 /// Runs the requested cases and prints the results.
 pub fn print(settings: &Settings) -> Result<()> {
-    let cases = cases(settings);
-    let stage = format!("sim timers: {} runs", cases.len());
-    let progress = Progress::start(&stage, cases.len(), settings.silent || settings.json);
-    let mut lines = Vec::new();
-    let mut made = 0;
-    for case in cases.iter().take_while(|_| !interrupt::requested()) {
-        let (times, machine) = match run(case) {
-            // The run was cut short. The rows before it are valid.
-            Err(_) if interrupt::requested() => break,
-            found => found.map_err(|trouble| anyhow!("{} on {}: {trouble}", case.test, case.design))?,
-        };
-        progress.step();
-        made += 1;
-        if settings.json {
-            stdout::print(&row(case, times, &machine).to_string())?;
-        }
-        lines.push(cells(case, times, &machine).to_vec());
-    }
-    drop(progress);
-    interrupt::report_incomplete(made, cases.len(), "runs");
-    if settings.json || made == 0 {
-        return Ok(());
-    }
-    let header = ["test", "design", "threads", "timers", "create, ns", "getoverrun", "create+delete", "HITM/op"];
-    let topology = &settings.topology;
-    stdout::print(&format!(
-        "# ufutex sim timers: modelled, not measured; on {} ({}); seed {}\n\n{}",
-        topology.name,
-        topology.description,
-        settings.seed,
-        table::text(&header, 2, lines)
-    ))
+    const HEADER: [&str; 8] =
+        ["test", "design", "threads", "timers", "create, ns", "getoverrun", "create+delete", "HITM/op"];
+    let opening = runs::opening("timers", &settings.topology, &format!("seed {}", settings.seed));
+    let output = Output { silent: settings.silent, json: settings.json };
+    let run = |case: &Case| {
+        let (times, machine) = run(case).map_err(|trouble| anyhow!("{} on {}: {trouble}", case.test, case.design))?;
+        Ok((row(case, times, &machine).to_string(), cells(case, times, &machine).to_vec()))
+    };
+    runs::print("timers", &opening, &cases(settings), output, run, |lines| table::text(&HEADER, 2, lines))
 }
 
 fn cases(settings: &Settings) -> Vec<Case> {
