@@ -87,8 +87,8 @@ fn the_commands_and_their_flags_are_found_in_the_help() {
     }
     assert!(!verbs.iter().any(|verb| verb.ends_with("-child")), "{verbs:?}");
     for (verb, flag, count) in [
-        ("bench", "--threads", 15),
-        ("bench hash", "--stride", 15),
+        ("bench", "--threads", 13),
+        ("bench hash", "--stride", 14),
         ("run", "--trap", 10),
         ("advise", "--duration", 4),
         ("soak", "--timers", 7),

@@ -35,9 +35,6 @@ pub struct Common {
     /// Print one JSON object per line on stdout, and nothing else
     #[arg(long)]
     json: bool,
-    /// Lock all current and future memory
-    #[arg(short, long)]
-    mlockall: bool,
 }
 
 /// Largest number of rounds.
@@ -52,7 +49,6 @@ impl Common {
             noise: self.noise.noise,
             silent: self.silent,
             json: self.json,
-            mlockall: self.mlockall,
             ..Settings::default()
         }
     }
@@ -176,9 +172,6 @@ pub struct Perfs {
     pub tables: Tables,
     #[command(flatten)]
     pub shared: Shared,
-    /// With -b: the table keeps its size (as in perf 6.16)
-    #[arg(short = 'I', long)]
-    pub immutable: bool,
     #[command(flatten)]
     common: Common,
 }
@@ -187,10 +180,7 @@ impl Perfs {
     /// The settings of these flags.
     pub fn settings(&self, given: Option<&List<Name>>) -> Result<Settings, String> {
         let settings = self.tables.add_to(self.common.settings());
-        let settings = Settings { shared: self.shared.shared, immutable: self.immutable, ..settings };
-        if self.immutable && settings.buckets == Buckets::Auto {
-            return Err("--immutable is not accepted without --buckets; accepted: --immutable -b N".to_string());
-        }
+        let settings = Settings { shared: self.shared.shared, ..settings };
         targets(settings, given, Name::VARIANTS)
     }
 }

@@ -132,7 +132,6 @@ fn line_up(lab: &Lab<'_>, workers: &Workers, threads: usize, operation: Operatio
         let subject = lab_targets::build(name, &shape)?;
         subject.note_threads(threads);
         workers.prime(&subject, threads)?;
-        lab.freeze(name, &*subject)?;
         let label = if early_return { EARLY_RETURN } else { name.text() };
         Ok(Competitor { entrant: Entrant { name, threads, policy, subject }, label, early_return })
     };

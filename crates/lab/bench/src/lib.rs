@@ -47,12 +47,12 @@ pub use row::{Entrant, Head, Ratios, policy_name};
 pub use settings::Settings;
 pub use timers::Row as TimersRow;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use lab_measure::interrupt;
 use lab_measure::machine::{self, Distance};
 use lab_measure::sample::{self, Pace, Rounds};
 use lab_measure::series::Series;
-use lab_targets::{Name, Policy, Shape, Subject};
+use lab_targets::{Name, Policy, Shape};
 use lab_terminal::progress::Progress;
 use lab_terminal::stderr;
 use lab_values::List;
@@ -205,17 +205,7 @@ impl<'a> Lab<'a> {
         subject.note_threads(threads);
         // The first wait makes the table. Without it, the samples would be of a domain without a table.
         subject.wait(&AtomicU32::new(0), 1);
-        self.freeze(name, &*subject)?;
         Ok(Entrant { name, threads, policy, subject })
-    }
-
-    /// With `-I`: fixes the size of the table, which must exist.
-    fn freeze(&self, name: Name, subject: &dyn Subject) -> Result<()> {
-        if self.settings.immutable {
-            subject.make_ready();
-            subject.set_immutable().map_err(|reason| anyhow!("{name}: {reason}"))?;
-        }
-        Ok(())
     }
 
     /// Whether `-S` excludes a workload that needs tables of its own. If so, adds a note.
@@ -244,9 +234,6 @@ fn stage<C>(workload: &str, cases: &[C]) -> String {
 /// Runs the workloads and prints each one's results when it ends. After Ctrl-C these are the results until then.
 pub fn run(bench: &Bench) -> Result<()> {
     let Some(first) = bench.jobs.first() else { return Ok(()) };
-    if first.settings.mlockall {
-        machine::lock_memory()?;
-    }
     let mut lab = Lab::new(&first.settings);
     lab.share = if bench.is_all && !bench.figures { SHARE_OF_ALL } else { 1.0 };
     print::opening(&lab)?;

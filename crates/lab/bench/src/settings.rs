@@ -25,8 +25,6 @@ pub struct Settings {
     pub layout: Layout,
     /// `-b`.
     pub buckets: Buckets,
-    /// `-I`.
-    pub immutable: bool,
     /// `--policy`, if given.
     pub policy: Option<Policy>,
     /// `-S`.
@@ -37,8 +35,6 @@ pub struct Settings {
     pub silent: bool,
     /// `--json`: print JSON instead of tables.
     pub json: bool,
-    /// `-m`.
-    pub mlockall: bool,
 }
 
 /// The settings without any flag.
@@ -50,13 +46,11 @@ impl Default for Settings {
             targets: Name::VARIANTS.to_vec(),
             layout: Layout::Lean,
             buckets: Buckets::Auto,
-            immutable: false,
             policy: None,
             shared: false,
             noise: None,
             silent: false,
             json: false,
-            mlockall: false,
         }
     }
 }

@@ -78,14 +78,6 @@ pub fn memory_bytes() -> usize {
     known.map_or(usize::MAX, |(pages, page)| pages.saturating_mul(page))
 }
 
-/// Locks all present and future pages of this process into memory, for perf's `-m`.
-pub fn lock_memory() -> anyhow::Result<()> {
-    // SAFETY: the call takes flags and changes no memory.
-    let failed = unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) } != 0;
-    anyhow::ensure!(!failed, "mlockall: {}", std::io::Error::last_os_error());
-    Ok(())
-}
-
 /// The distance of two CPUs.
 #[derive(Clone, Copy, Debug)]
 pub struct Distance {

@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 /// `PR_FUTEX_HASH`, which `libc` does not have yet.
 const PR_FUTEX_HASH: libc::c_int = 78;
 const PR_FUTEX_HASH_SET_SLOTS: libc::c_ulong = 1;
-const FH_FLAG_IMMUTABLE: libc::c_ulong = 1;
 const PR_FUTEX_HASH_GET_SLOTS: libc::c_ulong = 2;
 
 /// futex(2). A process has one private hash, so all instances share it.
@@ -42,9 +41,9 @@ fn slots_now() -> Option<usize> {
     usize::try_from(slots).ok()
 }
 
-fn set_slots(slots: usize, flags: libc::c_ulong) -> Result<(), Error> {
+fn set_slots(slots: usize) -> Result<(), Error> {
     // SAFETY: SET_SLOTS takes only numbers. The kernel moves waiters to the new table.
-    let failed = unsafe { libc::prctl(PR_FUTEX_HASH, PR_FUTEX_HASH_SET_SLOTS, slots as libc::c_ulong, flags, 0) };
+    let failed = unsafe { libc::prctl(PR_FUTEX_HASH, PR_FUTEX_HASH_SET_SLOTS, slots as libc::c_ulong, 0, 0) };
     if failed == 0 { Ok(()) } else { Err(Error::last_os_error()) }
 }
 
@@ -106,12 +105,7 @@ impl Target for Kernel {
 
     fn set_slots(&self, slots: usize, _keep_trying: &mut dyn FnMut() -> bool) -> Result<bool, String> {
         // The call cannot be cancelled. It returns when the new size is in effect.
-        set_slots(slots, 0).map(|()| true).map_err(|error| format!("PR_FUTEX_HASH: {error}"))
-    }
-
-    fn set_immutable(&self) -> Result<(), String> {
-        let refused = |error| format!("PR_FUTEX_HASH, immutable: {error} (only Linux 6.16 has it)");
-        set_slots(self.slots.unwrap_or(0), FH_FLAG_IMMUTABLE).map_err(refused)
+        set_slots(slots).map(|()| true).map_err(|error| format!("PR_FUTEX_HASH: {error}"))
     }
 
     fn make_ready(&self) {
@@ -119,7 +113,7 @@ impl Target for Kernel {
         static GLOBAL: AtomicBool = AtomicBool::new(false);
         if let Some(slots) = self.slots
             && (slots_now() != Some(slots) || slots == 0 && !GLOBAL.swap(true, Ordering::Relaxed))
-            && let Err(error) = set_slots(slots, 0)
+            && let Err(error) = set_slots(slots)
         {
             stderr::say(format_args!("PR_FUTEX_HASH refused {slots} slots: {error}"));
         }

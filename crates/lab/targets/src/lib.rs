@@ -150,11 +150,6 @@ pub trait Target: Send + Sync + 'static {
         false
     }
 
-    /// Makes the table keep its size for good: perf 6.16's `-I`.
-    fn set_immutable(&self) -> Result<(), String> {
-        Err("its table cannot be made immutable".to_string())
-    }
-
     /// Passes the number of threads to the size policy.
     fn note_threads(&self, _threads: usize) {}
 

@@ -66,8 +66,7 @@ fn flags_of_one_workload_on_another() {
     let cases: &[(&[&str], &str)] = &[
         (&["hash", "hash"], "'hash'"),
         (&["hash", "-b", "4,8"], "'4,8'"),
-        (&["hash", "-I"], "--immutable"),
-        (&["resize", "-I"], "'-I'"),
+        (&["hash", "-I"], "'-I'"),
         (&["hash", "--stride", "6"], "'6'"),
         (&["hash", "-t", "16384", "-f", "16777216"], "16777216"),
         (&["resize", "--to", "1000"], "1000"),

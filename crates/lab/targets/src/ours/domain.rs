@@ -156,11 +156,6 @@ impl Target for Private {
         }
     }
 
-    fn set_immutable(&self) -> Result<(), String> {
-        self.domain.set_immutable();
-        Ok(())
-    }
-
     fn note_threads(&self, threads: usize) {
         self.domain.note_threads(threads);
     }
