@@ -209,7 +209,7 @@ fn a_report_wants_a_file_that_can_be_written() {
         (&["report", "-o", "page.txt"], "page.txt"),
         (&["report", "-o", "/nowhere/at/all.html"], "/nowhere/at/all.html"),
         (&["report", "--json", directory], directory),
-        (&["report", "-o", "a.md", "--markdown", "b.md"], "a.md"),
+        (&["report", "-o", "a.md"], "a.md"),
         (&["report", "-o"], "--output"),
         (&["report", "-o", "-5"], "'-5'"),
         (&["report", "--svg", "Cargo.toml"], "--svg 'Cargo.toml' is a file"),

@@ -8,12 +8,9 @@ use std::path::PathBuf;
 /// Arguments of `ufutex report`.
 #[derive(Args)]
 pub struct ReportArgs {
-    /// Write the page: FILE.html, or FILE.md as Markdown
+    /// Write the page
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Also write the report as Markdown
-    #[arg(long, value_name = "FILE")]
-    pub markdown: Option<PathBuf>,
     /// Write all rows of the report, one JSON object per line, for `ufutex compare`
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -21,7 +18,7 @@ pub struct ReportArgs {
     #[arg(long, value_name = "DIR")]
     pub svg: Option<PathBuf>,
     /// With --svg: measure nothing, and draw the pictures from DIR/report.csv and DIR/hand-off.csv
-    #[arg(long, value_name = "DIR", requires = "svg", conflicts_with_all = ["output", "markdown", "json"])]
+    #[arg(long, value_name = "DIR", requires = "svg", conflicts_with_all = ["output", "json"])]
     pub data: Option<PathBuf>,
     /// No progress on stderr
     #[arg(short, long)]
@@ -34,33 +31,20 @@ pub struct ReportArgs {
 impl ReportArgs {
     /// Checks the files. An error is one line for the user.
     pub fn check(self) -> Result<Report, String> {
-        let ReportArgs { output, markdown, json, svg, data, silent, quick } = self;
-        let mut report = Report { html: None, markdown, json, svg, data, silent, quick };
-        if let Some(output) = output {
-            match output.extension().and_then(|extension| extension.to_str()) {
-                Some("html" | "htm") => report.html = Some(output),
-                Some("md") if report.markdown.is_none() => report.markdown = Some(output),
-                Some("md") => {
-                    return Err(format!(
-                        "--output '{}' and --markdown are both Markdown; accepted: one of the two",
-                        output.display()
-                    ));
-                }
-                _ => {
-                    return Err(format!(
-                        "--output '{}' has another extension; accepted: FILE.html, FILE.md",
-                        output.display()
-                    ));
-                }
-            }
+        let ReportArgs { output, json, svg, data, silent, quick } = self;
+        let is_html =
+            |file: &PathBuf| file.extension().is_some_and(|extension| extension == "html" || extension == "htm");
+        if let Some(other) = output.as_ref().filter(|output| !is_html(output)) {
+            return Err(format!("--output '{}' has another extension; accepted: FILE.html", other.display()));
         }
-        let files: Vec<_> = [&report.html, &report.markdown, &report.json].into_iter().flatten().collect();
+        let report = Report { html: output, json, svg, data, silent, quick };
+        let files: Vec<_> = [&report.html, &report.json].into_iter().flatten().collect();
         if files.is_empty() && report.svg.is_none() {
             return Err("no file given; accepted: ufutex report -o FILE.html, see --help".to_string());
         }
         if let Some(twice) = (1..files.len()).find(|place| files[..*place].contains(&files[*place])) {
             let twice = files[twice].display();
-            return Err(format!("'{twice}' is given twice; accepted: different files for -o, --markdown and --json"));
+            return Err(format!("'{twice}' is given twice; accepted: different files for -o and --json"));
         }
         let no_directory = |path: &&PathBuf| path.exists() && !path.is_dir();
         if let Some(file) = report.svg.iter().find(no_directory) {

@@ -1,4 +1,4 @@
-//! The report independent of its format: sections of words, tables and pictures. `html` and `markdown` write it.
+//! What the page consists of: sections of words, tables and pictures. `html` writes it.
 
 /// A whole report.
 pub struct Document {

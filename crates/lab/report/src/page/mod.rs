@@ -1,9 +1,8 @@
-//! `ufutex report`: measures part by part, and writes the report as a page, as Markdown and as rows.
+//! `ufutex report`: measures part by part, and writes the report as a page and as rows.
 
 mod document;
 mod facts;
 mod html;
-mod markdown;
 mod modelled;
 pub mod pictures;
 mod published;
@@ -27,8 +26,6 @@ use std::time::Instant;
 pub struct Report {
     /// File of the HTML page.
     pub html: Option<PathBuf>,
-    /// File of the Markdown report.
-    pub markdown: Option<PathBuf>,
     /// File of the JSON rows.
     pub json: Option<PathBuf>,
     /// Directory of the pictures.
@@ -85,7 +82,6 @@ pub fn run(report: &Report) -> Result<()> {
         }
     };
     write(&report.html, &|| html::page(&document));
-    write(&report.markdown, &|| markdown::text(&document));
     write(&report.json, &|| lines(&findings));
     let resized = findings.resized.as_deref().filter(|found| !found.is_empty());
     if let (Some(svg), Some(resized)) = (&report.svg, resized) {
