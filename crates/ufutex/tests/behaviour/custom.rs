@@ -9,13 +9,12 @@ use std::time::Duration;
 use ufutex::{Error, Requeue, Timeout, WaitOptions, Waiter};
 
 use crate::common::domains::{domain, on_domains};
-use crate::common::waiters::{idle, queue};
+use crate::common::waiters::{idle, queue, waiter_on, waiters_on};
 use crate::common::waker::Notified;
 
 fn cancel_returns_whether_no_wake_had_come() {
     let (domain, word) = (domain(), AtomicU32::new(0));
-    let mut waiters = idle(3);
-    let mut queued: Vec<_> = waiters.iter_mut().map(|waiter| queue(&domain, waiter, &word)).collect();
+    let mut queued = waiters_on(&domain, &word, 3);
     let mut last = queued.pop().expect("there are three");
     assert!(queued.pop().expect("there are three").cancel());
     assert_eq!(domain.wake(&word, 1), 1);
@@ -46,10 +45,8 @@ fn waiter_can_be_used_again_however_its_wait_ended() {
 
 fn waiter_dropped_before_a_wake_leaves_no_entry_behind() {
     let (domain, word) = (domain(), AtomicU32::new(0));
-    let mut waiters = idle(2);
-    let [first, second] = &mut waiters[..] else { unreachable!() };
-    drop(queue(&domain, first, &word));
-    let second = queue(&domain, second, &word);
+    drop(waiter_on(&domain, &word));
+    let second = waiter_on(&domain, &word);
     assert_eq!(domain.wake(&word, usize::MAX), 1);
     assert!(second.is_woken());
 }
@@ -194,8 +191,7 @@ fn thread_may_finish_what_was_queued_for_a_waker() {
 
 fn finish_receives_a_wake_that_has_come_and_only_that() {
     let (domain, word) = (domain(), AtomicU32::new(0));
-    let mut waiters = idle(2);
-    let mut queued: Vec<_> = waiters.iter_mut().map(|waiter| queue(&domain, waiter, &word)).collect();
+    let mut queued = waiters_on(&domain, &word, 2);
     let second = queued.pop().expect("there are two");
     let first = queued.pop().expect("there are two");
     assert!(!first.is_woken());

@@ -14,7 +14,7 @@ use ufutex::{
 };
 
 use crate::common::domains::{on_domains, on_resizable_domains, system};
-use crate::common::waiters::{idle, queue};
+use crate::common::waiters::{idle, queue, waiter_on, waiters_on};
 
 const OBJECT: ObjectId = ObjectId::new(7).unwrap();
 
@@ -25,8 +25,7 @@ fn limited(waiters: usize) -> Domain {
 fn waiter_of_any_kind_beyond_the_limit_is_refused() {
     let domain = limited(2);
     let (word, other) = (AtomicU32::new(0), AtomicU32::new(0));
-    let mut waiters = idle(2);
-    let queued: Vec<_> = waiters.iter_mut().map(|waiter| queue(&domain, waiter, &word)).collect();
+    let queued = waiters_on(&domain, &word, 2);
     assert_eq!(domain.waiting(), 2);
     assert_eq!(domain.wait(&other, 0), Err(Error::NoMemory));
     assert_eq!(domain.wait(At::address_space(&other), 0), Err(Error::NoMemory));
@@ -47,8 +46,7 @@ fn room_comes_back_when_a_waiter_is_idle_again() {
     let word = AtomicU32::new(0);
     let is_full = || domain.wait(&word, 0) == Err(Error::NoMemory);
     for round in 0..3 {
-        let mut waiters = idle(1);
-        let mut queued = queue(&domain, &mut waiters[0], &word);
+        let mut queued = waiter_on(&domain, &word);
         assert!(is_full());
         match round {
             0 => assert!(queued.cancel()),
@@ -118,8 +116,7 @@ fn waiter_for_a_lock_counts_as_any_other() {
     assert_eq!(domain.waiting(), 0);
     {
         // A waiter that is refused is not in the graph.
-        let mut fills = idle(1);
-        let queued = queue(&domain, &mut fills[0], &condition);
+        let queued = waiter_on(&domain, &condition);
         let mut refused = pin!(domain.lock_pi_async(&word, &third, &WaitOptions::new()));
         assert_eq!(refused.as_mut().poll(&mut context), Poll::Ready(Err(Error::NoMemory)));
         drop(queued);
@@ -136,8 +133,7 @@ fn waiter_for_a_lock_counts_as_any_other() {
 fn waiters_that_move_still_count_once() {
     let domain = limited(20);
     let words = [(); 2].map(|()| AtomicU32::new(0));
-    let mut waiters = idle(20);
-    let queued: Vec<_> = waiters.iter_mut().map(|waiter| queue(&domain, waiter, &words[0])).collect();
+    let queued = waiters_on(&domain, &words[0], 20);
     for slots in [64, 0, 4] {
         assert_eq!(domain.set_slots(slots), Ok(()));
     }
@@ -182,8 +178,7 @@ fn domain_takes_no_more_memory_for_tables_than_its_limit() {
     // This domain may have no table, and waits in the global table.
     let domain = Domain::with_options(&system, DomainOptions::new());
     let word = AtomicU32::new(0);
-    let mut waiters = idle(1);
-    let queued = queue(&domain, &mut waiters[0], &word);
+    let queued = waiter_on(&domain, &word);
     assert_eq!((domain.slots(), domain.table_bytes(), domain.counters().refused_tables), (0, 0, 1));
     assert_eq!(domain.wake(&word, 1), 1);
     assert!(queued.is_woken() && queued.finish().is_ok());

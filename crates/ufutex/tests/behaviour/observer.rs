@@ -19,7 +19,7 @@ use crate::common::asleep::until;
 use crate::common::domains::{on_domains, system};
 use crate::common::futures::poll;
 use crate::common::places::forever;
-use crate::common::waiters::{idle, queue};
+use crate::common::waiters::{idle, queue, waiter_on, waiters_on};
 
 const PLAINLY: WaitOptions = WaitOptions::new();
 
@@ -110,8 +110,7 @@ fn by<R>(number: u64, f: impl FnOnce() -> R) -> R {
 fn wait_that_is_woken_names_its_waker() {
     let (domain, notes) = observed();
     let [word] = words();
-    let mut waiters = idle(1);
-    let queued = queue(&domain, &mut waiters[0], &word);
+    let queued = waiter_on(&domain, &word);
     let wait = notes.begun(at(&word));
     assert_eq!(by(7, || domain.wake(&word, 5)), 1);
     assert_eq!(notes.take(), [Woke(at(&word), 1)]);
@@ -147,8 +146,7 @@ fn words_are_told_with_their_scope() {
     let [word] = words();
     let id = ObjectId::new(5).expect("a small number");
     for scope in [Scope::Private, Scope::AddressSpace, Scope::Object { id, offset: 24 }] {
-        let mut waiters = idle(1);
-        let queued = queue(&domain, &mut waiters[0], At::new(&word, scope));
+        let queued = waiter_on(&domain, At::new(&word, scope));
         let told = notes.take();
         let [Began(wait, key)] = told[..] else { panic!("{told:?}") };
         assert_eq!(ufutex::Key::scope(&key), scope);
@@ -196,11 +194,9 @@ fn timeout_interrupt_cancel_and_drop_are_told_apart() {
 fn wake_that_is_passed_on_names_the_thread_that_passed_it_on() {
     let (domain, notes) = observed();
     let [word] = words();
-    let mut waiters = idle(2);
-    let [first, second] = &mut waiters[..] else { unreachable!() };
-    let first = queue(&domain, first, &word);
+    let first = waiter_on(&domain, &word);
     let a = notes.begun(at(&word));
-    let second = queue(&domain, second, &word);
+    let second = waiter_on(&domain, &word);
     let b = notes.begun(at(&word));
     assert_eq!(by(1, || domain.wake(&word, 1)), 1);
     by(2, || drop(first));
@@ -212,11 +208,9 @@ fn wake_that_is_passed_on_names_the_thread_that_passed_it_on() {
 fn requeue_is_told_and_moves_the_wait() {
     let (domain, notes) = observed();
     let [from, to] = words();
-    let mut waiters = idle(2);
-    let [first, second] = &mut waiters[..] else { unreachable!() };
-    let first = queue(&domain, first, &from);
+    let first = waiter_on(&domain, &from);
     let a = notes.begun(at(&from));
-    let second = queue(&domain, second, &from);
+    let second = waiter_on(&domain, &from);
     let b = notes.begun(at(&from));
     let done = Requeued { woken: 1, requeued: 1 };
     assert_eq!(by(3, || domain.cmp_requeue(&from, 0, &to, Requeue { wake: 1, requeue: 9 })), Ok(done));
@@ -362,8 +356,7 @@ fn wake_of_more_waiters_than_fit_a_piece_is_told_once() {
     let [word] = words();
     let id = ObjectId::new(3).expect("a small number");
     let key = At::object(&word, id, 0);
-    let mut waiters = idle(WAITERS);
-    let queued: Vec<_> = waiters.iter_mut().map(|waiter| queue(&domain, waiter, key)).collect();
+    let queued = waiters_on(&domain, key, WAITERS);
     assert_eq!(notes.take().len(), WAITERS);
     assert_eq!(by(4, || domain.wake(key, usize::MAX)), WAITERS);
     assert_eq!(notes.take(), [Woke(At::object(Address::at(0), id, 0), WAITERS)]);
@@ -467,9 +460,7 @@ fn observer_may_use_the_engine() {
     let observer = forever(WakesMore { domain: OnceLock::new(), words });
     let domain = forever(Domain::with_options(&system(), DomainOptions::new().observer(observer)));
     observer.domain.set(domain).expect("set once");
-    let mut waiters = idle(2);
-    let [first, second] = &mut waiters[..] else { unreachable!() };
-    let (first, second) = (queue(domain, first, words[0]), queue(domain, second, words[1]));
+    let (first, second) = (waiter_on(domain, words[0]), waiter_on(domain, words[1]));
     assert_eq!(domain.wake(words[0], 1), 1);
     assert_eq!((first.finish(), second.finish()), (Ok(()), Ok(())));
 }

@@ -20,7 +20,7 @@ use ufutex::{
 
 use crate::common::domains::{config, on_domains, on_resizable_domains, system};
 use crate::common::patient::within_patience;
-use crate::common::waiters::{Boxed, bits, idle, nonzero, queue, queue_with};
+use crate::common::waiters::{Boxed, bits, idle, nonzero, queue, queue_with, waiter_on};
 
 /// Enough waiters for four pieces of 256 of a wake or requeue, and for more of 64 of a move.
 const CROWD: usize = 1000;
@@ -378,8 +378,7 @@ fn move_that_waits_for_a_bucket_holds_no_other() {
     let queued: Vec<_> = waiters.iter_mut().zip(&words).map(|(waiter, word)| queue(&mover, waiter, word)).collect();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let mut waiters = idle(1);
-            assert!(queue(&holder, &mut waiters[0], in_object(&slow, 0)).cancel());
+            assert!(waiter_on(&holder, in_object(&slow, 0)).cancel());
         });
         while !slow.is_loaded.load(Acquire) {
             std::thread::yield_now();
@@ -389,8 +388,7 @@ fn move_that_waits_for_a_bucket_holds_no_other() {
         let begin = Instant::now();
         while begin.elapsed() < Duration::from_millis(200) {
             for &offset in &offsets {
-                let mut waiters = idle(1);
-                let queued = queue(&neighbour, &mut waiters[0], in_object(&word, offset));
+                let queued = waiter_on(&neighbour, in_object(&word, offset));
                 assert_eq!(neighbour.wake(in_object(&word, offset), 1), 1);
                 assert!(queued.is_woken() && queued.finish().is_ok());
             }
@@ -445,8 +443,7 @@ fn words_are_used_while_a_move_waits_for_a_bucket(from: usize, to: usize) {
             let begin = Instant::now();
             while begin.elapsed() < Duration::from_millis(100) {
                 for &word in &words {
-                    let mut waiters = idle(1);
-                    let queued = queue(&domain, &mut waiters[0], word);
+                    let queued = waiter_on(&domain, word);
                     assert_eq!(domain.wake(word, 1), 1);
                     assert!(queued.is_woken() && queued.finish().is_ok());
                 }

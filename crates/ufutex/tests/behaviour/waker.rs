@@ -12,7 +12,7 @@ use crate::common::asleep::until;
 use crate::common::domains::{domain, on_domains};
 use crate::common::futures::{Boxed, pending_with, poll_with};
 use crate::common::sleeping::Sleeping;
-use crate::common::waiters::{idle, queue};
+use crate::common::waiters::waiter_on;
 use crate::common::waker::{Calls, Notified};
 
 type Waiting<'d, 'w> = Boxed<Wait<'d, &'w AtomicU32>>;
@@ -80,10 +80,8 @@ fn waker_that_panics_does_not_keep_the_others_from_being_called() {
 /// Waits, cancels, wakes and resizes on `word`, which would deadlock if its bucket were locked.
 fn use_the_bucket(domain: &Domain, word: &AtomicU32) {
     assert_eq!(domain.wait(word, 1), Err(Error::Again));
-    let mut waiters = idle(2);
-    let [first, second] = &mut waiters[..] else { unreachable!() };
-    let first = queue(domain, first, word);
-    let mut second = queue(domain, second, word);
+    let first = waiter_on(domain, word);
+    let mut second = waiter_on(domain, word);
     assert!(second.cancel());
     assert!(domain.wake(word, 1) == 1 && first.is_woken());
     if crate::common::domains::can_resize() {

@@ -7,7 +7,7 @@ use ufutex::{At, Error, GuestWord, ObjectId, Queued, Requeue, Requeued, Target, 
 use crate::common::domains::{domain, on_domains};
 use crate::common::guest_memory::GuestMemory;
 use crate::common::places::{pairs, words};
-use crate::common::waiters::{idle, queue, queue_with};
+use crate::common::waiters::{idle, queue_with, waiter_on, waiters_on};
 
 type Rest<'w, 'd> = Vec<Queued<'w, 'd>>;
 
@@ -32,8 +32,7 @@ fn requeue_wakes_the_first_waiters_and_moves_the_next() {
         for waiting in [0, 1, 2, 16, 17, 40] {
             for wake in [0, 1, 15, 16, 17, 33, usize::MAX] {
                 for requeue in [0, 1, 3, 20, usize::MAX] {
-                    let mut waiters = idle(waiting);
-                    let queued: Rest<'_, '_> = waiters.iter_mut().map(|w| queue(&domain, w, from)).collect();
+                    let queued = waiters_on(&domain, from, waiting);
                     let first = wake.min(waiting);
                     let moved = requeue.min(waiting - first);
                     let expected = Requeued { woken: first, requeued: moved };
@@ -77,8 +76,7 @@ fn waiters_move_from_private_to_shared_words_only() {
     for [private, word] in pairs() {
         let object = At::object(word, id, 64);
         let shared = At::address_space(word);
-        let mut waiters = idle(6);
-        let queued: Rest<'_, '_> = waiters.iter_mut().map(|w| queue(&domain, w, private)).collect();
+        let queued = waiters_on(&domain, private, 6);
         assert_eq!(
             domain.requeue(private, object, Requeue { wake: 1, requeue: 4 }),
             Ok(Requeued { woken: 1, requeued: 4 })
@@ -104,9 +102,7 @@ fn waiters_move_from_private_to_shared_words_only() {
 fn words_of_other_widths_can_be_requeued() {
     let domain = domain();
     let (narrow, wide) = (AtomicU8::new(0), AtomicU64::new(0));
-    let mut waiters = idle(1);
-    let [waiter] = &mut waiters[..] else { unreachable!() };
-    let queued = queue(&domain, waiter, &narrow);
+    let queued = waiter_on(&domain, &narrow);
     assert_eq!(domain.cmp_requeue(&narrow, 1, &wide, Requeue { wake: 0, requeue: 1 }), Err(Error::Again));
     assert_eq!(
         domain.cmp_requeue(&narrow, 0, &wide, Requeue { wake: 0, requeue: 1 }),
@@ -131,8 +127,7 @@ fn value_that_the_word_cannot_hold_is_invalid() {
 fn only_the_word_that_is_compared_is_read() {
     let (domain, memory) = (domain(), GuestMemory::new());
     let [from, to] = [0, 64].map(|at| GuestWord::new(&memory, memory.at(at), Width::U32).expect("aligned"));
-    let mut waiters = idle(3);
-    let queued: Rest<'_, '_> = waiters.iter_mut().map(|w| queue(&domain, w, from)).collect();
+    let queued = waiters_on(&domain, from, 3);
     memory.lose();
     assert_eq!(domain.requeue(from, to, Requeue { wake: 1, requeue: 1 }), Ok(Requeued { woken: 1, requeued: 1 }));
     assert_eq!(domain.cmp_requeue(from, 0, to, Requeue { wake: 1, requeue: 1 }), Err(Error::Fault));

@@ -9,7 +9,7 @@ use crate::common::domains::{domain, on_domains};
 use crate::common::futures::{pending, pending_with, poll};
 use crate::common::places::{lasting_domain, pairs, words};
 use crate::common::sleeping::Sleeping;
-use crate::common::waiters::{idle, queue};
+use crate::common::waiters::{waiter_on, waiters_on};
 use crate::common::waker::Notified;
 
 const MOVED: Requeued = Requeued { woken: 0, requeued: 1 };
@@ -51,15 +51,13 @@ fn every_kind_of_waiter_is_woken_where_it_was_moved_to() {
 fn future_and_custom_waiter_leave_from_where_they_were_moved_to() {
     let domain = domain();
     for [from, to] in pairs() {
-        let mut waiters = idle(3);
-        let [before, custom, after] = &mut waiters[..] else { unreachable!() };
-        let before = queue(&domain, before, to);
-        let mut custom = queue(&domain, custom, from);
+        let before = waiter_on(&domain, to);
+        let mut custom = waiter_on(&domain, from);
         let dropped = pending(domain.wait_async(from, 0, &WaitOptions::new()));
         let mut timed_out = pending(domain.wait_async(from, 0, &WaitOptions::new()));
         let mut interrupted = pending(domain.wait_async(from, 0, &WaitOptions::new()));
         assert_eq!(domain.requeue(from, to, Requeue { wake: 0, requeue: 4 }), Ok(Requeued { woken: 0, requeued: 4 }));
-        let after = queue(&domain, after, to);
+        let after = waiter_on(&domain, to);
         assert!(custom.cancel());
         drop(dropped);
         assert_eq!(timed_out.as_mut().end(Cause::TimedOut), Err(Error::TimedOut));
@@ -75,10 +73,8 @@ fn future_and_custom_waiter_leave_from_where_they_were_moved_to() {
 fn thread_times_out_where_it_was_moved_to() {
     let domain = lasting_domain();
     'pairs: for [from, to] in pairs() {
-        let mut others = idle(2);
-        let [before, after] = &mut others[..] else { unreachable!() };
-        let before = queue(domain, before, to);
-        let after = queue(domain, after, to);
+        let before = waiter_on(domain, to);
+        let after = waiter_on(domain, to);
         // If the wait times out before it is requeued, the test tries again with a longer timeout.
         for ms in [20, 200, 2000, 20_000] {
             let options = WaitOptions::new().timeout(Timeout::After(Duration::from_millis(ms)));
@@ -188,8 +184,7 @@ impl Meeting {
         let &Self { plain, wake, requeue, done } = self;
         let case = format!("{plain} before it, wake {wake} and move {requeue}");
         let [from, to, lock] = words();
-        let mut waiters = idle(plain);
-        let queued: Vec<_> = waiters.iter_mut().map(|w| queue(&domain, w, from)).collect();
+        let queued = waiters_on(&domain, from, plain);
         let mut waits_for_lock = pending(domain.wait_requeue_pi_async(from, 0, lock, &task, &WaitOptions::new()));
         assert_eq!(domain.requeue(from, to, Requeue { wake, requeue }), Err(Error::Invalid), "{case}");
         assert_eq!(queued.iter().filter(|queued| queued.is_woken()).count(), done.woken, "{case}");
@@ -223,8 +218,7 @@ fn requeue_that_does_not_reach_a_waiter_of_a_lock_succeeds() {
     let task = domain.task(7).expect("it is free");
     for (plain, wake, requeue) in [(1, 1, 0), (1, 0, 1), (2, 1, 1), (20, 20, 0), (20, 16, 4), (5, 0, 0)] {
         let [from, to, lock] = words();
-        let mut waiters = idle(plain);
-        let queued: Vec<_> = waiters.iter_mut().map(|w| queue(&domain, w, from)).collect();
+        let queued = waiters_on(&domain, from, plain);
         let _waits_for_lock = pending(domain.wait_requeue_pi_async(from, 0, lock, &task, &WaitOptions::new()));
         let expected = Requeued { woken: wake, requeued: requeue };
         assert_eq!(domain.requeue(from, to, Requeue { wake, requeue }), Ok(expected));

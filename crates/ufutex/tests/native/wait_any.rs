@@ -11,7 +11,7 @@ use crate::common::futures::{at_once, pending, pending_with, poll, poll_with};
 use crate::common::guest_memory::GuestMemory;
 use crate::common::places::{Word, forever, lasting_domain, neighbours, words};
 use crate::common::sleeping::Sleeping;
-use crate::common::waiters::{idle, nonzero, queue};
+use crate::common::waiters::{nonzero, waiter_on};
 use crate::common::waker::{Notified, block_on};
 
 const PLAINLY: WaitOptions = WaitOptions::new();
@@ -228,9 +228,7 @@ fn waker_of_the_last_poll_is_woken_by_every_word() {
 fn bitset_and_priority_hold_for_every_word() {
     let domain = domain();
     let [a, b] = words();
-    let mut waiters = idle(2);
-    let [of_a, of_b] = &mut waiters[..] else { unreachable!() };
-    let (of_a, of_b) = (queue(&domain, of_a, a), queue(&domain, of_b, b));
+    let (of_a, of_b) = (waiter_on(&domain, a), waiter_on(&domain, b));
     let options = PLAINLY.bitset(nonzero(0b10)).realtime_priority(1);
     let mut wait = pending(domain.wait_any_async(any([a, b]), &options));
     assert_eq!(domain.wake_bitset(b, 1, nonzero(0b01)), 1);

@@ -10,7 +10,7 @@ use crate::common::domains::{domain, on_domains};
 use crate::common::futures::{pending, pending_with, poll};
 use crate::common::guest_memory::GuestMemory;
 use crate::common::places::{Word, pairs, words};
-use crate::common::waiters::{idle, queue};
+use crate::common::waiters::{idle, queue, waiter_on};
 use crate::common::waker::Notified;
 
 const NOTHING: WakeOp = WakeOp { modify: Modify::Add(0), compare: Compare::Eq(i32::MIN) };
@@ -49,10 +49,8 @@ fn private_and_shared_words_do_not_mix() {
     let domain = domain();
     for [first, second] in pairs() {
         let shared = At::address_space(second);
-        let mut waiters = idle(3);
-        let [a, b, c] = &mut waiters[..] else { unreachable!() };
-        let of_first = queue(&domain, a, first);
-        let (of_second, of_shared) = (queue(&domain, b, second), queue(&domain, c, shared));
+        let of_first = waiter_on(&domain, first);
+        let (of_second, of_shared) = (waiter_on(&domain, second), waiter_on(&domain, shared));
         assert_eq!(domain.wake_op(first, 1, shared, BOTH, 1), Ok(2));
         assert!(of_first.is_woken() && of_shared.is_woken() && !of_second.is_woken());
         assert_eq!(domain.wake_op(shared, 1, second, BOTH, 1), Ok(1));
@@ -81,9 +79,7 @@ fn faults_of_the_second_word_are_resolved_and_it_is_changed_once() {
     for (reads, writes) in [(0, 0), (1, 0), (0, 1), (3, 0), (2, 2), (0, 500)] {
         let (domain, memory) = (domain(), GuestMemory::new());
         let (first, second) = (memory.target(0), memory.target(256));
-        let mut waiters = idle(2);
-        let [a, b] = &mut waiters[..] else { unreachable!() };
-        let (a, b) = (queue(&domain, a, first), queue(&domain, b, second));
+        let (a, b) = (waiter_on(&domain, first), waiter_on(&domain, second));
         memory.fault_next_loads(reads);
         memory.fault_next_exchanges(writes);
         let op = WakeOp { modify: Modify::Add(3), compare: Compare::Eq(0) };
@@ -97,9 +93,7 @@ fn faults_of_the_second_word_are_resolved_and_it_is_changed_once() {
 fn unwritable_second_word_is_a_fault_and_wakes_no_waiter() {
     let (domain, memory) = (domain(), GuestMemory::new());
     let (first, second) = (memory.target(0), memory.target(256));
-    let mut waiters = idle(2);
-    let [a, b] = &mut waiters[..] else { unreachable!() };
-    let (a, b) = (queue(&domain, a, first), queue(&domain, b, second));
+    let (a, b) = (waiter_on(&domain, first), waiter_on(&domain, second));
     memory.make_read_only(true);
     assert_eq!(domain.wake_op(first, 1, second, BOTH, 1), Err(Error::Fault));
     memory.make_read_only(false);
@@ -137,8 +131,7 @@ fn no_lock_is_held_while_a_fault_is_resolved() {
 fn second_word_of_another_width_is_invalid() {
     fn refused(domain: &Domain, second: impl Target) {
         let [first] = words();
-        let mut waiters = idle(1);
-        let queued = queue(domain, &mut waiters[0], first);
+        let queued = waiter_on(domain, first);
         assert_eq!(domain.wake_op(first, 1, second, BOTH, 1), Err(Error::Invalid));
         assert!(!queued.is_woken());
     }
@@ -149,8 +142,7 @@ fn second_word_of_another_width_is_invalid() {
     refused(&domain, &u64);
     refused(&domain, At::address_space(&u64));
     // The first word may have any width.
-    let mut waiters = idle(1);
-    let queued = queue(&domain, &mut waiters[0], &u64);
+    let queued = waiter_on(&domain, &u64);
     assert_eq!(domain.wake_op(&u64, 1, &AtomicU32::new(0), BOTH, 1), Ok(1));
     assert!(queued.is_woken());
 }
@@ -213,8 +205,7 @@ fn others_get_the_bucket_of_a_word_that_changes_all_the_time() {
     let domain = domain();
     let [first, second] = words();
     let (attempts, settled) = (AtomicU32::new(0), AtomicBool::new(false));
-    let mut waiters = idle(1);
-    let queued = queue(&domain, &mut waiters[0], second);
+    let queued = waiter_on(&domain, second);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while attempts.load(SeqCst) == 0 {
