@@ -16,16 +16,6 @@ fn two_domains() -> [Domain; 2] {
     [(); 2].map(|()| Domain::with_options(&system, DomainOptions::new()))
 }
 
-fn object_mapped_at_two_addresses_of_two_domains_is_one() {
-    let [a, b] = two_domains();
-    let (here, there) = (AtomicU32::new(0), AtomicU32::new(0));
-    let queued = waiter_on(&a, At::object(&here, object(1), 64));
-    assert_eq!(b.wake(At::object(&there, object(2), 64), 1), 0, "another object");
-    assert_eq!(b.wake(At::object(&there, object(1), 68), 1), 0, "another offset");
-    assert_eq!(b.wake(At::object(&there, object(1), 64), 1), 1);
-    assert!(queued.is_woken());
-}
-
 fn private_word_of_one_domain_is_not_that_of_another() {
     let [a, b] = two_domains();
     let word = AtomicU32::new(0);
@@ -78,7 +68,6 @@ fn object_ids_end_where_keys_could_no_longer_tell_them_apart() {
 }
 
 on_domains![
-    object_mapped_at_two_addresses_of_two_domains_is_one,
     private_word_of_one_domain_is_not_that_of_another,
     private_words_in_the_global_table_keep_their_domains,
     shared_words_need_no_table_of_the_domains_own,
