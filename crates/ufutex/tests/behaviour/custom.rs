@@ -9,7 +9,7 @@ use std::time::Duration;
 use ufutex::{Error, Requeue, Timeout, WaitOptions, Waiter};
 
 use crate::common::domains::{domain, on_domains};
-use crate::common::waiters::{idle, queue, waiter_on, waiters_on};
+use crate::common::waiters::{idle, queue, waiters_on};
 use crate::common::waker::Notified;
 
 fn cancel_returns_whether_no_wake_had_come() {
@@ -41,26 +41,6 @@ fn waiter_can_be_used_again_however_its_wait_ended() {
         assert_eq!(queued.finish(), Ok(()));
     }
     assert_eq!(domain.wake(&word, usize::MAX), 0);
-}
-
-fn waiter_dropped_before_a_wake_leaves_no_entry_behind() {
-    let (domain, word) = (domain(), AtomicU32::new(0));
-    drop(waiter_on(&domain, &word));
-    let second = waiter_on(&domain, &word);
-    assert_eq!(domain.wake(&word, usize::MAX), 1);
-    assert!(second.is_woken());
-}
-
-fn waiter_dropped_after_a_wake_passes_it_on() {
-    let (domain, word) = (domain(), AtomicU32::new(0));
-    let mut waiters = idle(3);
-    let mut queued = waiters.iter_mut().map(|waiter| queue(&domain, waiter, &word));
-    let [first, mut second, mut third] = [(); 3].map(|()| queued.next().expect("there are three"));
-    assert_eq!(domain.wake(&word, 1), 1);
-    drop(first);
-    assert_eq!((second.is_woken(), third.is_woken()), (true, false));
-    assert!(!second.cancel());
-    assert!(third.cancel());
 }
 
 fn wake_passed_on_goes_by_priority() {
@@ -215,8 +195,6 @@ on_domains![
     timeouts_that_would_not_be_watched_are_refused,
     cancel_returns_whether_no_wake_had_come,
     waiter_can_be_used_again_however_its_wait_ended,
-    waiter_dropped_before_a_wake_leaves_no_entry_behind,
-    waiter_dropped_after_a_wake_passes_it_on,
     wake_passed_on_goes_by_priority,
     wake_passed_on_goes_to_a_waiter_that_was_there_when_it_came,
     wake_passed_on_does_not_go_to_a_waiter_requeued_later,

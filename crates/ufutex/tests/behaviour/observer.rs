@@ -3,7 +3,6 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::panic::resume_unwind;
-use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Mutex, OnceLock};
 use std::task::Poll;
@@ -17,7 +16,7 @@ use ufutex::{
 
 use crate::common::asleep::until;
 use crate::common::domains::{on_domains, system};
-use crate::common::futures::poll;
+use crate::common::futures::{pending, poll};
 use crate::common::places::forever;
 use crate::common::waiters::{idle, queue, waiter_on, waiters_on};
 
@@ -117,8 +116,7 @@ fn wait_that_is_woken_names_its_waker() {
     assert_eq!(queued.finish(), Ok(()));
     assert_eq!(notes.take(), [Ended(wait, at(&word), WaitEnd::Woken(7))]);
 
-    let mut future = pin!(domain.wait_async(&word, 0, &PLAINLY));
-    assert!(poll(&mut future).is_pending());
+    let mut future = pending(domain.wait_async(&word, 0, &PLAINLY));
     let wait = notes.begun(at(&word));
     assert_eq!(by(8, || domain.wake(&word, 1)), 1);
     assert_eq!(poll(&mut future), Poll::Ready(Ok(())));
@@ -179,15 +177,12 @@ fn timeout_interrupt_cancel_and_drop_are_told_apart() {
     drop(queue(&domain, &mut idle(1)[0], &word));
     ended(WaitEnd::Cancelled);
     for (cause, end) in [(Cause::TimedOut, timed_out), (Cause::Interrupted, interrupted)] {
-        let mut future = Box::pin(domain.wait_async(&word, 0, &PLAINLY));
-        assert!(poll(&mut future).is_pending());
+        let mut future = pending(domain.wait_async(&word, 0, &PLAINLY));
         assert_eq!(future.as_mut().end(cause), Err(cause.into()));
         drop(future);
         ended(end);
     }
-    let mut future = Box::pin(domain.wait_async(&word, 0, &PLAINLY));
-    assert!(poll(&mut future).is_pending());
-    drop(future);
+    drop(pending(domain.wait_async(&word, 0, &PLAINLY)));
     ended(WaitEnd::Cancelled);
 }
 
@@ -233,8 +228,7 @@ fn each_word_of_a_wait_for_several_is_told() {
         assert!(waits[0] != waits[1]);
         waits
     };
-    let mut future = pin!(domain.wait_any_async([(&a, 0), (&b, 0)], &PLAINLY));
-    assert!(poll(&mut future).is_pending());
+    let mut future = pending(domain.wait_any_async([(&a, 0), (&b, 0)], &PLAINLY));
     let waits = begun(&[&a, &b]);
     assert_eq!(by(5, || domain.wake(&b, 1)), 1);
     assert_eq!(poll(&mut future), Poll::Ready(Ok(1)));
@@ -262,28 +256,24 @@ fn wait_for_a_lock_is_told_and_names_the_one_that_unlocked_it() {
     assert_eq!(domain.lock_pi(&lock, &owner), Ok(()));
     assert_eq!(domain.lock_pi(&lock, &owner), Err(Error::Deadlock));
     assert_eq!(notes.take(), [], "no task has waited");
-    let mut wait = Box::pin(domain.lock_pi_async(&lock, &next, &PLAINLY));
-    assert!(poll(&mut wait).is_pending());
+    let mut wait = pending(domain.lock_pi_async(&lock, &next, &PLAINLY));
     let number = notes.begun(at(&lock));
     assert_eq!(by(6, || domain.unlock_pi(&lock, &owner)), Ok(()));
     assert_eq!(poll(&mut wait), Poll::Ready(Ok(())));
     assert_eq!(notes.take(), [Ended(number, at(&lock), WaitEnd::Woken(6))]);
     drop(wait);
 
-    let mut given_up = Box::pin(domain.lock_pi_async(&lock, &owner, &PLAINLY));
-    assert!(poll(&mut given_up).is_pending());
+    let mut given_up = pending(domain.lock_pi_async(&lock, &owner, &PLAINLY));
     let number = notes.begun(at(&lock));
     assert_eq!(given_up.as_mut().end(Cause::Interrupted), Err(Error::Interrupted));
     assert_eq!(notes.take(), [Ended(number, at(&lock), WaitEnd::GaveUp(Cause::Interrupted))]);
-    let mut dropped = Box::pin(domain.lock_pi_async(&lock, &owner, &PLAINLY));
-    assert!(poll(&mut dropped).is_pending());
+    let dropped = pending(domain.lock_pi_async(&lock, &owner, &PLAINLY));
     let number = notes.begun(at(&lock));
     drop(dropped);
     assert_eq!(notes.take(), [Ended(number, at(&lock), WaitEnd::Cancelled)]);
 
     // The owner dies. Its heir has been woken by no thread that unlocked.
-    let mut heir = pin!(domain.lock_pi_async(&lock, &last, &PLAINLY));
-    assert!(poll(&mut heir).is_pending());
+    let mut heir = pending(domain.lock_pi_async(&lock, &last, &PLAINLY));
     let number = notes.begun(at(&lock));
     by(7, || drop(next));
     assert_eq!(poll(&mut heir), Poll::Ready(Ok(())));
@@ -295,8 +285,7 @@ fn wait_that_would_be_a_deadlock_is_not_told() {
     let [first, second] = words();
     let [a, b] = [1, 2].map(|tid| domain.task(tid).expect("the number is free"));
     assert_eq!((domain.lock_pi(&first, &a), domain.lock_pi(&second, &b)), (Ok(()), Ok(())));
-    let mut wait = pin!(domain.lock_pi_async(&second, &a, &PLAINLY));
-    assert!(poll(&mut wait).is_pending());
+    let _wait = pending(domain.lock_pi_async(&second, &a, &PLAINLY));
     notes.begun(at(&second));
     assert_eq!(domain.lock_pi(&first, &b), Err(Error::Deadlock));
     assert_eq!(notes.take(), []);
@@ -427,8 +416,7 @@ fn panic_of_an_observer_changes_nothing() {
     assert_eq!(domain.wait_any(&[(&word, 0), (&to, 0)], &soon), Err(Error::TimedOut));
     let [owner, heir] = [1, 2].map(|tid| domain.task(tid).expect("the number is free"));
     assert_eq!(domain.lock_pi(&lock, &owner), Ok(()));
-    let mut wait = pin!(domain.lock_pi_async(&lock, &heir, &PLAINLY));
-    assert!(poll(&mut wait).is_pending());
+    let mut wait = pending(domain.lock_pi_async(&lock, &heir, &PLAINLY));
     assert_eq!(domain.unlock_pi(&lock, &owner), Ok(()));
     assert_eq!(poll(&mut wait), Poll::Ready(Ok(())));
     // A thread that sleeps.
