@@ -26,12 +26,6 @@ impl ufutex::Target for Slow<'_> {
         }
         Ok(self.0.load(SeqCst))
     }
-    fn compare_exchange(&self, _: u32, _: u32) -> Result<Result<u32, u32>, ufutex::Fault> {
-        Err(ufutex::Fault)
-    }
-    fn fault_in(&self, _: ufutex::Access) -> Result<(), ufutex::Fault> {
-        Err(ufutex::Fault)
-    }
 }
 
 /// A resize that waits for an operation calls its `keep_trying` callback, which panics. The table keeps its size.
