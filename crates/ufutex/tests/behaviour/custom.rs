@@ -169,18 +169,6 @@ fn thread_may_finish_what_was_queued_for_a_waker() {
     assert!(notified.times() <= 1);
 }
 
-fn finish_receives_a_wake_that_has_come_and_only_that() {
-    let (domain, word) = (domain(), AtomicU32::new(0));
-    let mut queued = waiters_on(&domain, &word, 2);
-    let second = queued.pop().expect("there are two");
-    let first = queued.pop().expect("there are two");
-    assert!(!first.is_woken());
-    assert_eq!(domain.wake(&word, 1), 1);
-    assert!(first.is_woken() && first.finish().is_ok());
-    // The first waiter has received the wake, so it was not passed on.
-    assert!(!second.is_woken());
-}
-
 fn timeouts_that_would_not_be_watched_are_refused() {
     let (domain, word) = (domain(), AtomicU32::new(0));
     let options = WaitOptions::new().timeout(Timeout::After(Duration::from_millis(1)));
@@ -191,7 +179,6 @@ fn timeouts_that_would_not_be_watched_are_refused() {
 
 on_domains![
     thread_may_finish_what_was_queued_for_a_waker,
-    finish_receives_a_wake_that_has_come_and_only_that,
     timeouts_that_would_not_be_watched_are_refused,
     cancel_returns_whether_no_wake_had_come,
     waiter_can_be_used_again_however_its_wait_ended,

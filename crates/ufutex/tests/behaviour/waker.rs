@@ -20,20 +20,6 @@ fn waiting<'d, 'w>(domain: &'d Domain, word: &'w AtomicU32, waker: &Waker) -> Wa
     pending_with(domain.wait_async(word, 0, &WaitOptions::new()), waker)
 }
 
-fn waker_is_called_once_per_wake() {
-    let (domain, word) = (domain(), AtomicU32::new(0));
-    let (notified, waker) = Notified::new();
-    let mut wait = waiting(&domain, &word, &waker);
-    assert_eq!(poll_with(&mut wait, &waker), Poll::Pending);
-    assert_eq!(notified.times(), 0);
-    assert_eq!(domain.wake(&word, usize::MAX), 1);
-    assert_eq!(domain.wake(&word, usize::MAX), 0);
-    assert_eq!(notified.times(), 1);
-    assert_eq!(poll_with(&mut wait, &waker), Poll::Ready(Ok(())));
-    drop(wait);
-    assert_eq!(notified.times(), 1);
-}
-
 fn waker_of_the_last_poll_is_called_and_the_others_are_dropped() {
     let (domain, word) = (domain(), AtomicU32::new(0));
     let all: Vec<_> = (0..5).map(|_| Notified::new()).collect();
@@ -174,7 +160,6 @@ fn waker_waits_for_threads(word: &'static AtomicU32, of_threads: &'static Atomic
 on_domains![
     waker_may_wait_for_threads_that_were_woken_with_it,
     waker_may_wait_for_threads_of_the_second_word,
-    waker_is_called_once_per_wake,
     waker_of_the_last_poll_is_called_and_the_others_are_dropped,
     waker_is_called_with_no_lock_held,
     waker_is_cloned_and_dropped_with_no_lock_held,

@@ -24,8 +24,7 @@ const MS: Duration = Duration::from_millis(1);
 type Waits = Pin<Box<Wait<'static, &'static AtomicU32>>>;
 
 fn waits(domain: &'static Domain, word: &'static AtomicU32, waker: &Waker) -> Waits {
-    let wait = pending_with(domain.wait_async(word, 0, &WaitOptions::new()), waker);
-    wait
+    pending_with(domain.wait_async(word, 0, &WaitOptions::new()), waker)
 }
 
 /// A wake takes three futures. The waker of the first polls the second, drops the third, wakes a fourth and begins a
