@@ -19,6 +19,7 @@ mod observer;
 mod pieces;
 #[cfg(all(feature = "probes", target_os = "linux"))]
 mod probes;
+mod queue_model;
 mod settle;
 #[cfg(not(miri))] // which supports one stack only
 mod stacks;
