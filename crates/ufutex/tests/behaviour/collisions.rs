@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicU32;
 use ufutex::{At, Domain, DomainOptions, ObjectId, Policy, Queued, System, SystemConfig, Target};
 
 use crate::common::domains::on_domains;
-use crate::common::waiters::{Boxed, idle, queue};
+use crate::common::waiters::{Boxed, idle, queue, waiter_on};
 
 /// A word in a cache line of its own, because the words of a line share a bucket.
 #[repr(align(64))]
@@ -40,8 +40,7 @@ fn queue_all<'w, 'd, T: Target<Value = u32>>(
 
 /// The most words that have stood in one bucket with a word of `domain`, once `word` has been queued too.
 fn chain_with(domain: &Domain, word: &AtomicU32) -> u64 {
-    let mut waiters = idle(1);
-    drop(queue(domain, &mut waiters[0], word));
+    drop(waiter_on(domain, word));
     domain.counters().longest_chain
 }
 

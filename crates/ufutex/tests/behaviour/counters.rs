@@ -14,7 +14,7 @@ use ufutex::{
 use crate::common::asleep::until;
 use crate::common::domains::{on_domains, on_resizable_domains, system};
 use crate::common::guest_memory::GuestMemory;
-use crate::common::waiters::{bits, idle, nonzero, queue, queue_with};
+use crate::common::waiters::{bits, idle, nonzero, queue, queue_with, waiter_on, waiters_on};
 
 fn counting(options: DomainOptions) -> Domain {
     Domain::with_options(&system(), options.counters(true))
@@ -80,8 +80,7 @@ fn requeues_are_counted() {
     let [from, to] = [(); 2].map(|()| AtomicU32::new(0));
     let operation = || assert!(domain.requeue(&from, &to, Requeue { wake: 1, requeue: 1 }).is_ok());
     assert_counts(&domain, operation, |_| ());
-    let mut waiters = idle(10);
-    let queued: Vec<_> = waiters.iter_mut().map(|waiter| queue(&domain, waiter, &from)).collect();
+    let queued = waiters_on(&domain, &from, 10);
     let some = || {
         assert_eq!(
             domain.cmp_requeue(&from, 0, &to, Requeue { wake: 2, requeue: 5 }).map(|r| (r.woken, r.requeued)),
@@ -131,8 +130,7 @@ fn operations_are_not_counted_unless_asked_for() {
     let word = AtomicU32::new(0);
     assert_eq!(domain.wait(&word, 1), Err(Error::Again));
     assert_eq!(domain.wake(&word, 1), 0);
-    let mut waiters = idle(1);
-    let queued = queue(&domain, &mut waiters[0], &word);
+    let queued = waiter_on(&domain, &word);
     assert_eq!(domain.wake(&word, 1), 1);
     drop(queued);
     let mut expected = Counters::default();
@@ -199,8 +197,7 @@ fn resizes_that_move_waiters_are_counted() {
 fn debug_of_a_domain_shows_its_counters() {
     let domain = counting(DomainOptions::new());
     let word = AtomicU32::new(0);
-    let mut waiters = idle(1);
-    let queued = queue(&domain, &mut waiters[0], &word);
+    let queued = waiter_on(&domain, &word);
     let text = format!("{domain:?}");
     assert!(text.contains("waiting: 1") && text.contains("waits: 1"), "{text}");
     drop(queued);

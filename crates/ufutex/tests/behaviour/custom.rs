@@ -9,13 +9,12 @@ use std::time::Duration;
 use ufutex::{Error, Requeue, Timeout, WaitOptions, Waiter};
 
 use crate::common::domains::{domain, on_domains};
-use crate::common::waiters::{idle, queue};
+use crate::common::waiters::{idle, queue, waiters_on};
 use crate::common::waker::Notified;
 
 fn cancel_returns_whether_no_wake_had_come() {
     let (domain, word) = (domain(), AtomicU32::new(0));
-    let mut waiters = idle(3);
-    let mut queued: Vec<_> = waiters.iter_mut().map(|waiter| queue(&domain, waiter, &word)).collect();
+    let mut queued = waiters_on(&domain, &word, 3);
     let mut last = queued.pop().expect("there are three");
     assert!(queued.pop().expect("there are three").cancel());
     assert_eq!(domain.wake(&word, 1), 1);
@@ -42,28 +41,6 @@ fn waiter_can_be_used_again_however_its_wait_ended() {
         assert_eq!(queued.finish(), Ok(()));
     }
     assert_eq!(domain.wake(&word, usize::MAX), 0);
-}
-
-fn waiter_dropped_before_a_wake_leaves_no_entry_behind() {
-    let (domain, word) = (domain(), AtomicU32::new(0));
-    let mut waiters = idle(2);
-    let [first, second] = &mut waiters[..] else { unreachable!() };
-    drop(queue(&domain, first, &word));
-    let second = queue(&domain, second, &word);
-    assert_eq!(domain.wake(&word, usize::MAX), 1);
-    assert!(second.is_woken());
-}
-
-fn waiter_dropped_after_a_wake_passes_it_on() {
-    let (domain, word) = (domain(), AtomicU32::new(0));
-    let mut waiters = idle(3);
-    let mut queued = waiters.iter_mut().map(|waiter| queue(&domain, waiter, &word));
-    let [first, mut second, mut third] = [(); 3].map(|()| queued.next().expect("there are three"));
-    assert_eq!(domain.wake(&word, 1), 1);
-    drop(first);
-    assert_eq!((second.is_woken(), third.is_woken()), (true, false));
-    assert!(!second.cancel());
-    assert!(third.cancel());
 }
 
 fn wake_passed_on_goes_by_priority() {
@@ -192,19 +169,6 @@ fn thread_may_finish_what_was_queued_for_a_waker() {
     assert!(notified.times() <= 1);
 }
 
-fn finish_receives_a_wake_that_has_come_and_only_that() {
-    let (domain, word) = (domain(), AtomicU32::new(0));
-    let mut waiters = idle(2);
-    let mut queued: Vec<_> = waiters.iter_mut().map(|waiter| queue(&domain, waiter, &word)).collect();
-    let second = queued.pop().expect("there are two");
-    let first = queued.pop().expect("there are two");
-    assert!(!first.is_woken());
-    assert_eq!(domain.wake(&word, 1), 1);
-    assert!(first.is_woken() && first.finish().is_ok());
-    // The first waiter has received the wake, so it was not passed on.
-    assert!(!second.is_woken());
-}
-
 fn timeouts_that_would_not_be_watched_are_refused() {
     let (domain, word) = (domain(), AtomicU32::new(0));
     let options = WaitOptions::new().timeout(Timeout::After(Duration::from_millis(1)));
@@ -215,12 +179,9 @@ fn timeouts_that_would_not_be_watched_are_refused() {
 
 on_domains![
     thread_may_finish_what_was_queued_for_a_waker,
-    finish_receives_a_wake_that_has_come_and_only_that,
     timeouts_that_would_not_be_watched_are_refused,
     cancel_returns_whether_no_wake_had_come,
     waiter_can_be_used_again_however_its_wait_ended,
-    waiter_dropped_before_a_wake_leaves_no_entry_behind,
-    waiter_dropped_after_a_wake_passes_it_on,
     wake_passed_on_goes_by_priority,
     wake_passed_on_goes_to_a_waiter_that_was_there_when_it_came,
     wake_passed_on_does_not_go_to_a_waiter_requeued_later,

@@ -8,7 +8,7 @@ use ufutex::{Access, At, Domain, DomainOptions, Error, Fault, Queued, Target, Wa
 
 use crate::common::domains::{on_domains, system};
 use crate::common::guest_memory::{Event, GuestMemory};
-use crate::common::waiters::{idle, queue};
+use crate::common::waiters::{idle, queue, waiter_on};
 
 fn domain(early_return: bool) -> Domain {
     Domain::with_options(&system(), DomainOptions::new().early_return(early_return))
@@ -101,11 +101,9 @@ fn no_lock_is_held_in_fault_in() {
         if !matches!(event, Event::FaultIn(_)) {
             return Ok(());
         }
-        let mut waiters = idle(3);
-        let [first, second, third] = &mut waiters[..] else { unreachable!() };
-        let mut first = queue(&domain, first, word);
-        let second = queue(&domain, second, neighbour);
-        let third = queue(&domain, third, word);
+        let mut first = waiter_on(&domain, word);
+        let second = waiter_on(&domain, neighbour);
+        let third = waiter_on(&domain, word);
         assert_eq!(domain.wait(word, 1), Err(Error::Again));
         if crate::common::domains::can_resize() {
             let slots = if domain.slots() == 64 { 32 } else { 64 };

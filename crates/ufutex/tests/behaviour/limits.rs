@@ -3,10 +3,9 @@
 //! Promise: first table
 //! Promise: table memory
 
-use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::task::{Context, Poll, Waker};
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use ufutex::{
@@ -14,7 +13,8 @@ use ufutex::{
 };
 
 use crate::common::domains::{on_domains, on_resizable_domains, system};
-use crate::common::waiters::{idle, queue};
+use crate::common::futures::{at_once, pending, poll};
+use crate::common::waiters::{idle, queue, waiter_on, waiters_on};
 
 const OBJECT: ObjectId = ObjectId::new(7).unwrap();
 
@@ -25,16 +25,13 @@ fn limited(waiters: usize) -> Domain {
 fn waiter_of_any_kind_beyond_the_limit_is_refused() {
     let domain = limited(2);
     let (word, other) = (AtomicU32::new(0), AtomicU32::new(0));
-    let mut waiters = idle(2);
-    let queued: Vec<_> = waiters.iter_mut().map(|waiter| queue(&domain, waiter, &word)).collect();
+    let queued = waiters_on(&domain, &word, 2);
     assert_eq!(domain.waiting(), 2);
     assert_eq!(domain.wait(&other, 0), Err(Error::NoMemory));
     assert_eq!(domain.wait(At::address_space(&other), 0), Err(Error::NoMemory));
     let mut third = pin!(Waiter::new());
     assert_eq!(domain.prepare(third.as_mut(), &other, 0, &WaitOptions::new()).err(), Some(Error::NoMemory));
-    let mut task = pin!(domain.wait_async(&other, 0, &WaitOptions::new()));
-    let mut context = Context::from_waker(Waker::noop());
-    assert_eq!(task.as_mut().poll(&mut context), Poll::Ready(Err(Error::NoMemory)));
+    assert_eq!(at_once(domain.wait_async(&other, 0, &WaitOptions::new())), Err(Error::NoMemory));
     assert_eq!((domain.counters().refused_waiters, domain.waiting()), (4, 2));
     // A wait that does not block is not refused.
     assert_eq!(domain.wait(&other, 1), Err(Error::Again));
@@ -47,8 +44,7 @@ fn room_comes_back_when_a_waiter_is_idle_again() {
     let word = AtomicU32::new(0);
     let is_full = || domain.wait(&word, 0) == Err(Error::NoMemory);
     for round in 0..3 {
-        let mut waiters = idle(1);
-        let mut queued = queue(&domain, &mut waiters[0], &word);
+        let mut queued = waiter_on(&domain, &word);
         assert!(is_full());
         match round {
             0 => assert!(queued.cancel()),
@@ -70,8 +66,7 @@ fn waiter_counts_in_its_own_domain() {
     let [a, b] = [(); 2].map(|()| Domain::with_options(&system, DomainOptions::new().max_waiters(1)));
     let word = AtomicU32::new(0);
     let shared = || At::object(&word, OBJECT, 64);
-    let (mut of_a, mut of_b) = (idle(1), idle(1));
-    let (in_a, in_b) = (queue(&a, &mut of_a[0], shared()), queue(&b, &mut of_b[0], shared()));
+    let (in_a, in_b) = (waiter_on(&a, shared()), waiter_on(&b, shared()));
     assert_eq!((a.waiting(), b.waiting()), (1, 1));
     assert_eq!(b.wake(shared(), 1), 1);
     assert!(in_a.is_woken() && in_a.finish().is_ok(), "it came first");
@@ -85,15 +80,12 @@ fn wait_for_several_words_counts_each_of_them() {
     let domain = limited(3);
     let words = [(); 4].map(|()| AtomicU32::new(0));
     let pairs = |count| words[..count].iter().map(|word| (word, 0)).collect::<Vec<_>>();
-    let mut context = Context::from_waker(Waker::noop());
-    let mut four = pin!(domain.wait_any_async(pairs(4), &WaitOptions::new()));
-    assert_eq!(four.as_mut().poll(&mut context), Poll::Ready(Err(Error::NoMemory)));
+    assert_eq!(at_once(domain.wait_any_async(pairs(4), &WaitOptions::new())), Err(Error::NoMemory));
     assert_eq!((domain.waiting(), domain.counters().refused_waiters), (0, 1));
-    let mut three = pin!(domain.wait_any_async(pairs(3), &WaitOptions::new()));
-    assert_eq!(three.as_mut().poll(&mut context), Poll::Pending);
+    let mut three = pending(domain.wait_any_async(pairs(3), &WaitOptions::new()));
     assert_eq!(domain.waiting(), 3);
     assert_eq!(domain.wake(&words[1], 1), 1);
-    assert_eq!(three.as_mut().poll(&mut context), Poll::Ready(Ok(1)));
+    assert_eq!(poll(&mut three), Poll::Ready(Ok(1)));
     assert_eq!(domain.waiting(), 0);
 }
 
@@ -101,33 +93,29 @@ fn waiter_for_a_lock_counts_as_any_other() {
     let domain = limited(1);
     let (word, condition) = (AtomicU32::new(0), AtomicU32::new(0));
     let [owner, second, third] = [1, 2, 3].map(|tid| domain.task(tid).expect("the number is free"));
-    let mut context = Context::from_waker(Waker::noop());
     assert_eq!(domain.try_lock_pi(&word, &owner), Ok(()));
     {
-        let mut waits = pin!(domain.lock_pi_async(&word, &second, &WaitOptions::new()));
-        assert_eq!(waits.as_mut().poll(&mut context), Poll::Pending);
+        let mut waits = pending(domain.lock_pi_async(&word, &second, &WaitOptions::new()));
         assert_eq!(domain.waiting(), 1);
-        let mut refused = pin!(domain.lock_pi_async(&word, &third, &WaitOptions::new()));
-        assert_eq!(refused.as_mut().poll(&mut context), Poll::Ready(Err(Error::NoMemory)));
-        let mut refused = pin!(domain.wait_requeue_pi_async(&condition, 0, &word, &third, &WaitOptions::new()));
-        assert_eq!(refused.as_mut().poll(&mut context), Poll::Ready(Err(Error::NoMemory)));
+        assert_eq!(at_once(domain.lock_pi_async(&word, &third, &WaitOptions::new())), Err(Error::NoMemory));
+        assert_eq!(
+            at_once(domain.wait_requeue_pi_async(&condition, 0, &word, &third, &WaitOptions::new())),
+            Err(Error::NoMemory)
+        );
         assert_eq!((domain.waiting(), domain.counters().refused_waiters), (1, 2));
         assert_eq!(domain.unlock_pi(&word, &owner), Ok(()));
-        assert_eq!(waits.as_mut().poll(&mut context), Poll::Ready(Ok(())));
+        assert_eq!(poll(&mut waits), Poll::Ready(Ok(())));
     }
     assert_eq!(domain.waiting(), 0);
     {
         // A waiter that is refused is not in the graph.
-        let mut fills = idle(1);
-        let queued = queue(&domain, &mut fills[0], &condition);
-        let mut refused = pin!(domain.lock_pi_async(&word, &third, &WaitOptions::new()));
-        assert_eq!(refused.as_mut().poll(&mut context), Poll::Ready(Err(Error::NoMemory)));
+        let queued = waiter_on(&domain, &condition);
+        assert_eq!(at_once(domain.lock_pi_async(&word, &third, &WaitOptions::new())), Err(Error::NoMemory));
         drop(queued);
     }
     assert_eq!(domain.unlock_pi(&word, &second), Ok(()));
     assert_eq!(word.load(Ordering::SeqCst), 0);
-    let mut given_up = pin!(domain.wait_requeue_pi_async(&condition, 0, &word, &third, &WaitOptions::new()));
-    assert_eq!(given_up.as_mut().poll(&mut context), Poll::Pending);
+    let mut given_up = pending(domain.wait_requeue_pi_async(&condition, 0, &word, &third, &WaitOptions::new()));
     assert_eq!(domain.waiting(), 1);
     given_up.set(domain.wait_requeue_pi_async(&condition, 0, &word, &third, &WaitOptions::new()));
     assert_eq!(domain.waiting(), 0);
@@ -136,8 +124,7 @@ fn waiter_for_a_lock_counts_as_any_other() {
 fn waiters_that_move_still_count_once() {
     let domain = limited(20);
     let words = [(); 2].map(|()| AtomicU32::new(0));
-    let mut waiters = idle(20);
-    let queued: Vec<_> = waiters.iter_mut().map(|waiter| queue(&domain, waiter, &words[0])).collect();
+    let queued = waiters_on(&domain, &words[0], 20);
     for slots in [64, 0, 4] {
         assert_eq!(domain.set_slots(slots), Ok(()));
     }
@@ -182,8 +169,7 @@ fn domain_takes_no_more_memory_for_tables_than_its_limit() {
     // This domain may have no table, and waits in the global table.
     let domain = Domain::with_options(&system, DomainOptions::new());
     let word = AtomicU32::new(0);
-    let mut waiters = idle(1);
-    let queued = queue(&domain, &mut waiters[0], &word);
+    let queued = waiter_on(&domain, &word);
     assert_eq!((domain.slots(), domain.table_bytes(), domain.counters().refused_tables), (0, 0, 1));
     assert_eq!(domain.wake(&word, 1), 1);
     assert!(queued.is_woken() && queued.finish().is_ok());
@@ -250,7 +236,7 @@ fn table_that_was_refused_for_threads_grows_when_there_is_memory() {
     let domain = Domain::with_options(&system, DomainOptions::new().policy(Policy::Threads));
     domain.note_threads(32);
     let word = AtomicU32::new(0);
-    assert_eq!(domain.wait_with(&word, 0, &at_once()), Err(Error::TimedOut));
+    assert_eq!(domain.wait_with(&word, 0, &without_time()), Err(Error::TimedOut));
     assert_eq!(domain.slots(), SMALLEST);
     domain.note_threads(32);
     assert_eq!(domain.slots(), SMALLEST);
@@ -284,22 +270,22 @@ fn system_without_table_memory_leaves_each_domain_its_smallest_table() {
     let word = AtomicU32::new(0);
     let domains = [(); 20].map(|()| Domain::with_options(&system, DomainOptions::new()));
     for domain in &domains {
-        assert_eq!(domain.wait_with(&word, 0, &at_once()), Err(Error::TimedOut));
+        assert_eq!(domain.wait_with(&word, 0, &without_time()), Err(Error::TimedOut));
         assert_eq!((domain.slots(), domain.counters().refused_tables), (SMALLEST, 0));
     }
     assert_eq!(system.table_bytes(), 20 * domains[0].table_bytes());
     // The domain's own limit applies to its smallest table as well.
     let none = Domain::with_options(&system, DomainOptions::new().max_table_bytes(domains[0].table_bytes() - 1));
-    assert_eq!(none.wait_with(&word, 0, &at_once()), Err(Error::TimedOut));
+    assert_eq!(none.wait_with(&word, 0, &without_time()), Err(Error::TimedOut));
     assert_eq!((none.slots(), none.table_bytes(), none.counters().refused_tables), (0, 0, 1));
     // A domain whose policy is the global table still uses it.
     let global = Domain::with_options(&system, DomainOptions::new().policy(Policy::Fixed(0)));
-    assert_eq!(global.wait_with(&word, 0, &at_once()), Err(Error::TimedOut));
+    assert_eq!(global.wait_with(&word, 0, &without_time()), Err(Error::TimedOut));
     assert_eq!((global.slots(), global.counters().refused_tables), (0, 0));
 }
 
-/// DomainOptions of a wait that times out at once.
-fn at_once() -> WaitOptions {
+/// Options of a wait that times out at once.
+fn without_time() -> WaitOptions {
     WaitOptions::new().timeout(Timeout::After(Duration::ZERO))
 }
 

@@ -4,7 +4,7 @@ mod resolve;
 mod tables;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 
 use ufutex::{At, Domain, DomainOptions, Error, ObjectId, Policy, Requeue, System, Target, Waiter};
 
@@ -245,33 +245,6 @@ fn requeue_takes_waiters_to_another_node() {
     }
 }
 
-/// A thread that waits while the word holds `n` waits on a node that depends on `n`.
-fn threads_hand_over_from_node_to_node() {
-    const TURNS: u32 = 500;
-    let (_machine, system) = machine();
-    let domain = Domain::with_options(&system, DomainOptions::new());
-    let turn = AtomicU32::new(0);
-    let at = |turn_number: u32| on(&system, At::address_space(&turn), turn_number % NODES);
-    let player = |me: u32| {
-        for mine in (me..2 * TURNS).step_by(2) {
-            loop {
-                let now = turn.load(Ordering::Acquire);
-                if now == mine {
-                    break;
-                }
-                let _ = domain.wait(at(now), now);
-            }
-            turn.store(mine + 1, Ordering::Release);
-            domain.wake(at(mine), usize::MAX);
-        }
-    };
-    std::thread::scope(|scope| {
-        scope.spawn(|| player(0));
-        player(1);
-    });
-    assert_eq!(turn.into_inner(), 2 * TURNS);
-}
-
 #[test]
 fn word_cannot_be_on_a_node_that_is_not_there() {
     let (_machine, system) = machine();
@@ -306,7 +279,6 @@ on_domains![
     private_words_of_a_domain_without_a_table_stay_on_its_node,
     wake_of_a_dropped_waiter_goes_to_the_next_on_its_node,
     requeue_takes_waiters_to_another_node,
-    threads_hand_over_from_node_to_node,
 ];
 
 on_resizable_domains![private_words_with_a_node_stay_when_the_domains_table_moves];

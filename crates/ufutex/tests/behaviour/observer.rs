@@ -3,7 +3,6 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::panic::resume_unwind;
-use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Mutex, OnceLock};
 use std::task::Poll;
@@ -17,9 +16,9 @@ use ufutex::{
 
 use crate::common::asleep::until;
 use crate::common::domains::{on_domains, system};
-use crate::common::futures::poll;
+use crate::common::futures::{pending, poll};
 use crate::common::places::forever;
-use crate::common::waiters::{idle, queue};
+use crate::common::waiters::{idle, queue, waiter_on, waiters_on};
 
 const PLAINLY: WaitOptions = WaitOptions::new();
 
@@ -110,16 +109,14 @@ fn by<R>(number: u64, f: impl FnOnce() -> R) -> R {
 fn wait_that_is_woken_names_its_waker() {
     let (domain, notes) = observed();
     let [word] = words();
-    let mut waiters = idle(1);
-    let queued = queue(&domain, &mut waiters[0], &word);
+    let queued = waiter_on(&domain, &word);
     let wait = notes.begun(at(&word));
     assert_eq!(by(7, || domain.wake(&word, 5)), 1);
     assert_eq!(notes.take(), [Woke(at(&word), 1)]);
     assert_eq!(queued.finish(), Ok(()));
     assert_eq!(notes.take(), [Ended(wait, at(&word), WaitEnd::Woken(7))]);
 
-    let mut future = pin!(domain.wait_async(&word, 0, &PLAINLY));
-    assert!(poll(&mut future).is_pending());
+    let mut future = pending(domain.wait_async(&word, 0, &PLAINLY));
     let wait = notes.begun(at(&word));
     assert_eq!(by(8, || domain.wake(&word, 1)), 1);
     assert_eq!(poll(&mut future), Poll::Ready(Ok(())));
@@ -147,8 +144,7 @@ fn words_are_told_with_their_scope() {
     let [word] = words();
     let id = ObjectId::new(5).expect("a small number");
     for scope in [Scope::Private, Scope::AddressSpace, Scope::Object { id, offset: 24 }] {
-        let mut waiters = idle(1);
-        let queued = queue(&domain, &mut waiters[0], At::new(&word, scope));
+        let queued = waiter_on(&domain, At::new(&word, scope));
         let told = notes.take();
         let [Began(wait, key)] = told[..] else { panic!("{told:?}") };
         assert_eq!(ufutex::Key::scope(&key), scope);
@@ -181,26 +177,21 @@ fn timeout_interrupt_cancel_and_drop_are_told_apart() {
     drop(queue(&domain, &mut idle(1)[0], &word));
     ended(WaitEnd::Cancelled);
     for (cause, end) in [(Cause::TimedOut, timed_out), (Cause::Interrupted, interrupted)] {
-        let mut future = Box::pin(domain.wait_async(&word, 0, &PLAINLY));
-        assert!(poll(&mut future).is_pending());
+        let mut future = pending(domain.wait_async(&word, 0, &PLAINLY));
         assert_eq!(future.as_mut().end(cause), Err(cause.into()));
         drop(future);
         ended(end);
     }
-    let mut future = Box::pin(domain.wait_async(&word, 0, &PLAINLY));
-    assert!(poll(&mut future).is_pending());
-    drop(future);
+    drop(pending(domain.wait_async(&word, 0, &PLAINLY)));
     ended(WaitEnd::Cancelled);
 }
 
 fn wake_that_is_passed_on_names_the_thread_that_passed_it_on() {
     let (domain, notes) = observed();
     let [word] = words();
-    let mut waiters = idle(2);
-    let [first, second] = &mut waiters[..] else { unreachable!() };
-    let first = queue(&domain, first, &word);
+    let first = waiter_on(&domain, &word);
     let a = notes.begun(at(&word));
-    let second = queue(&domain, second, &word);
+    let second = waiter_on(&domain, &word);
     let b = notes.begun(at(&word));
     assert_eq!(by(1, || domain.wake(&word, 1)), 1);
     by(2, || drop(first));
@@ -212,11 +203,9 @@ fn wake_that_is_passed_on_names_the_thread_that_passed_it_on() {
 fn requeue_is_told_and_moves_the_wait() {
     let (domain, notes) = observed();
     let [from, to] = words();
-    let mut waiters = idle(2);
-    let [first, second] = &mut waiters[..] else { unreachable!() };
-    let first = queue(&domain, first, &from);
+    let first = waiter_on(&domain, &from);
     let a = notes.begun(at(&from));
-    let second = queue(&domain, second, &from);
+    let second = waiter_on(&domain, &from);
     let b = notes.begun(at(&from));
     let done = Requeued { woken: 1, requeued: 1 };
     assert_eq!(by(3, || domain.cmp_requeue(&from, 0, &to, Requeue { wake: 1, requeue: 9 })), Ok(done));
@@ -239,8 +228,7 @@ fn each_word_of_a_wait_for_several_is_told() {
         assert!(waits[0] != waits[1]);
         waits
     };
-    let mut future = pin!(domain.wait_any_async([(&a, 0), (&b, 0)], &PLAINLY));
-    assert!(poll(&mut future).is_pending());
+    let mut future = pending(domain.wait_any_async([(&a, 0), (&b, 0)], &PLAINLY));
     let waits = begun(&[&a, &b]);
     assert_eq!(by(5, || domain.wake(&b, 1)), 1);
     assert_eq!(poll(&mut future), Poll::Ready(Ok(1)));
@@ -268,28 +256,24 @@ fn wait_for_a_lock_is_told_and_names_the_one_that_unlocked_it() {
     assert_eq!(domain.lock_pi(&lock, &owner), Ok(()));
     assert_eq!(domain.lock_pi(&lock, &owner), Err(Error::Deadlock));
     assert_eq!(notes.take(), [], "no task has waited");
-    let mut wait = Box::pin(domain.lock_pi_async(&lock, &next, &PLAINLY));
-    assert!(poll(&mut wait).is_pending());
+    let mut wait = pending(domain.lock_pi_async(&lock, &next, &PLAINLY));
     let number = notes.begun(at(&lock));
     assert_eq!(by(6, || domain.unlock_pi(&lock, &owner)), Ok(()));
     assert_eq!(poll(&mut wait), Poll::Ready(Ok(())));
     assert_eq!(notes.take(), [Ended(number, at(&lock), WaitEnd::Woken(6))]);
     drop(wait);
 
-    let mut given_up = Box::pin(domain.lock_pi_async(&lock, &owner, &PLAINLY));
-    assert!(poll(&mut given_up).is_pending());
+    let mut given_up = pending(domain.lock_pi_async(&lock, &owner, &PLAINLY));
     let number = notes.begun(at(&lock));
     assert_eq!(given_up.as_mut().end(Cause::Interrupted), Err(Error::Interrupted));
     assert_eq!(notes.take(), [Ended(number, at(&lock), WaitEnd::GaveUp(Cause::Interrupted))]);
-    let mut dropped = Box::pin(domain.lock_pi_async(&lock, &owner, &PLAINLY));
-    assert!(poll(&mut dropped).is_pending());
+    let dropped = pending(domain.lock_pi_async(&lock, &owner, &PLAINLY));
     let number = notes.begun(at(&lock));
     drop(dropped);
     assert_eq!(notes.take(), [Ended(number, at(&lock), WaitEnd::Cancelled)]);
 
     // The owner dies. Its heir has been woken by no thread that unlocked.
-    let mut heir = pin!(domain.lock_pi_async(&lock, &last, &PLAINLY));
-    assert!(poll(&mut heir).is_pending());
+    let mut heir = pending(domain.lock_pi_async(&lock, &last, &PLAINLY));
     let number = notes.begun(at(&lock));
     by(7, || drop(next));
     assert_eq!(poll(&mut heir), Poll::Ready(Ok(())));
@@ -301,8 +285,7 @@ fn wait_that_would_be_a_deadlock_is_not_told() {
     let [first, second] = words();
     let [a, b] = [1, 2].map(|tid| domain.task(tid).expect("the number is free"));
     assert_eq!((domain.lock_pi(&first, &a), domain.lock_pi(&second, &b)), (Ok(()), Ok(())));
-    let mut wait = pin!(domain.lock_pi_async(&second, &a, &PLAINLY));
-    assert!(poll(&mut wait).is_pending());
+    let _wait = pending(domain.lock_pi_async(&second, &a, &PLAINLY));
     notes.begun(at(&second));
     assert_eq!(domain.lock_pi(&first, &b), Err(Error::Deadlock));
     assert_eq!(notes.take(), []);
@@ -362,8 +345,7 @@ fn wake_of_more_waiters_than_fit_a_piece_is_told_once() {
     let [word] = words();
     let id = ObjectId::new(3).expect("a small number");
     let key = At::object(&word, id, 0);
-    let mut waiters = idle(WAITERS);
-    let queued: Vec<_> = waiters.iter_mut().map(|waiter| queue(&domain, waiter, key)).collect();
+    let queued = waiters_on(&domain, key, WAITERS);
     assert_eq!(notes.take().len(), WAITERS);
     assert_eq!(by(4, || domain.wake(key, usize::MAX)), WAITERS);
     assert_eq!(notes.take(), [Woke(At::object(Address::at(0), id, 0), WAITERS)]);
@@ -434,8 +416,7 @@ fn panic_of_an_observer_changes_nothing() {
     assert_eq!(domain.wait_any(&[(&word, 0), (&to, 0)], &soon), Err(Error::TimedOut));
     let [owner, heir] = [1, 2].map(|tid| domain.task(tid).expect("the number is free"));
     assert_eq!(domain.lock_pi(&lock, &owner), Ok(()));
-    let mut wait = pin!(domain.lock_pi_async(&lock, &heir, &PLAINLY));
-    assert!(poll(&mut wait).is_pending());
+    let mut wait = pending(domain.lock_pi_async(&lock, &heir, &PLAINLY));
     assert_eq!(domain.unlock_pi(&lock, &owner), Ok(()));
     assert_eq!(poll(&mut wait), Poll::Ready(Ok(())));
     // A thread that sleeps.
@@ -467,9 +448,7 @@ fn observer_may_use_the_engine() {
     let observer = forever(WakesMore { domain: OnceLock::new(), words });
     let domain = forever(Domain::with_options(&system(), DomainOptions::new().observer(observer)));
     observer.domain.set(domain).expect("set once");
-    let mut waiters = idle(2);
-    let [first, second] = &mut waiters[..] else { unreachable!() };
-    let (first, second) = (queue(domain, first, words[0]), queue(domain, second, words[1]));
+    let (first, second) = (waiter_on(domain, words[0]), waiter_on(domain, words[1]));
     assert_eq!(domain.wake(words[0], 1), 1);
     assert_eq!((first.finish(), second.finish()), (Ok(()), Ok(())));
 }

@@ -9,7 +9,7 @@ use std::task::{RawWaker, RawWakerVTable, Waker};
 use ufutex::{Queued, WaitOptions, Waiter};
 
 use crate::common::domains::{domain, on_domains};
-use crate::common::waiters::{idle, queue};
+use crate::common::waiters::{idle, queue, waiter_on};
 
 /// What a waker on the stack points to.
 struct OnStack<'a> {
@@ -73,12 +73,11 @@ fn end_in_the_call(ending: Ending, panics: bool) -> bool {
         }
     };
     let on_stack = OnStack::new(&call);
-    let mut waiters = idle(1);
     let mut waiter = pin!(Waiter::new());
     // SAFETY: it is declared before the waiter, and is dropped after it.
     let waker = unsafe { on_stack.waker() };
     let mut queued = domain.prepare_with(waiter.as_mut(), &word, 0, &WaitOptions::new(), waker).expect("it is 0");
-    let behind = queue(&domain, &mut waiters[0], &word);
+    let behind = waiter_on(&domain, &word);
     std::thread::scope(|scope| {
         let waker = scope.spawn(|| catch_unwind(AssertUnwindSafe(|| domain.wake(&word, 1))));
         is_inside.recv().expect("the waker is called");

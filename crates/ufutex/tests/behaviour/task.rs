@@ -1,6 +1,5 @@
 //! Futures: polling, dropping at any point, moving between threads.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Poll;
@@ -9,9 +8,8 @@ use ufutex::{Domain, Error, Wait, WaitOptions};
 
 use crate::common::domains::{domain, on_domains};
 use crate::common::futures::{Boxed, pending, poll, poll_with};
-use crate::common::patient::within_patience;
 use crate::common::waiters::{bits, nonzero};
-use crate::common::waker::{Notified, block_on};
+use crate::common::waker::Notified;
 
 type Outcome = Poll<Result<(), Error>>;
 
@@ -100,27 +98,6 @@ fn wake_that_was_reported_is_not_passed_on() {
     assert_eq!(poll(&mut second), Poll::Pending);
 }
 
-fn dropped_future_passes_its_wake_on_to_a_thread() {
-    let domain = Arc::new(domain());
-    let word: &'static AtomicU32 = Box::leak(Box::new(AtomicU32::new(0)));
-    let first = waiting(&domain, word, WaitOptions::new());
-    let mut second = waiting(&domain, word, WaitOptions::new());
-    let its_domain = domain.clone();
-    let (send, is_next) = std::sync::mpsc::channel();
-    let thread = move || {
-        let mut waiter = pin!(ufutex::Waiter::new());
-        let queued = its_domain.prepare(waiter.as_mut(), word, 0, &WaitOptions::new()).expect("the word is 0");
-        send.send(()).expect("the test waits");
-        queued.finish()
-    };
-    let sleeper = std::thread::spawn(move || within_patience("the sleeping thread", thread));
-    is_next.recv().expect("the thread is queued");
-    assert_eq!(domain.wake(word, 2), 2);
-    assert_eq!(poll(&mut second), WOKEN);
-    drop(first);
-    assert_eq!(sleeper.join().expect("the thread is notified"), Ok(()));
-}
-
 fn future_may_be_polled_and_dropped_by_different_threads() {
     let domain = Arc::new(domain());
     let word: &'static AtomicU32 = Box::leak(Box::new(AtomicU32::new(0)));
@@ -138,29 +115,6 @@ fn future_may_be_polled_and_dropped_by_different_threads() {
     });
 }
 
-fn tasks_on_two_threads_take_turns() {
-    const TURNS: u32 = 500;
-    async fn take_turns(domain: &Domain, word: &AtomicU32, first: u32) {
-        for turn in (first..TURNS).step_by(2) {
-            loop {
-                let now = word.load(Ordering::Acquire);
-                if now == turn {
-                    break;
-                }
-                let _ = domain.wait_async(word, now, &WaitOptions::new()).await;
-            }
-            word.store(turn + 1, Ordering::Release);
-            domain.wake(word, 1);
-        }
-    }
-    let (domain, word) = (domain(), AtomicU32::new(0));
-    std::thread::scope(|scope| {
-        scope.spawn(|| block_on(take_turns(&domain, &word, 0)));
-        scope.spawn(|| block_on(take_turns(&domain, &word, 1)));
-    });
-    assert_eq!(word.load(Ordering::Acquire), TURNS);
-}
-
 on_domains![
     word_is_compared_at_the_first_poll,
     future_dropped_before_its_first_poll_leaves_nothing_behind,
@@ -169,9 +123,7 @@ on_domains![
     wake_is_passed_on_by_each_future_that_is_dropped,
     wake_is_passed_only_to_a_waiter_that_it_was_meant_for,
     wake_that_was_reported_is_not_passed_on,
-    dropped_future_passes_its_wake_on_to_a_thread,
     future_may_be_polled_and_dropped_by_different_threads,
-    tasks_on_two_threads_take_turns,
 ];
 
 #[test]

@@ -6,12 +6,11 @@ use ufutex::WordValue;
 use ufutex::timer::CpuSet;
 
 use crate::common::domains::{domain, on_domains};
-use crate::common::waiters::{idle, queue};
+use crate::common::waiters::waiters_on;
 
 fn wake_one_says_whether_there_was_a_waiter() {
     let (domain, word) = (domain(), AtomicU32::new(0));
-    let mut memory = idle(2);
-    let queued: Vec<_> = memory.iter_mut().map(|waiter| queue(&domain, waiter, &word)).collect();
+    let queued = waiters_on(&domain, &word, 2);
     assert_eq!([(); 3].map(|()| domain.wake_one(&word)), [true, true, false]);
     assert!(queued.into_iter().all(|mut queued| !queued.cancel()));
 }

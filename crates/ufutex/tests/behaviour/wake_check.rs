@@ -5,13 +5,12 @@ use std::sync::atomic::AtomicU32;
 use ufutex::{At, Domain, Key, Target};
 
 use crate::common::domains::{domain, on_domains};
-use crate::common::waiters::{idle, queue};
+use crate::common::waiters::{idle, queue, waiters_on};
 
 /// Asserts how many are woken of `waiters` waiters of `word`, and whether more are left, by a wake of `count` and by one of
 /// all others.
 fn wakes<T: Target<Value = u32> + Key + Copy>(domain: &Domain, word: T, waiters: usize, count: usize) {
-    let mut memory = idle(waiters);
-    let queued: Vec<_> = memory.iter_mut().map(|waiter| queue(domain, waiter, word)).collect();
+    let queued = waiters_on(domain, word, waiters);
     let woken = domain.wake_and_check(word, count);
     assert_eq!((woken.count, woken.has_more), (count.min(waiters), waiters > count), "{count} of {waiters}");
     let rest = domain.wake_and_check(word, usize::MAX);

@@ -1,6 +1,5 @@
 //! Wakers: which are called, how often, and that they are called, cloned and dropped with no lock held.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,27 +11,13 @@ use crate::common::asleep::until;
 use crate::common::domains::{domain, on_domains};
 use crate::common::futures::{Boxed, pending_with, poll_with};
 use crate::common::sleeping::Sleeping;
-use crate::common::waiters::{idle, queue};
+use crate::common::waiters::waiter_on;
 use crate::common::waker::{Calls, Notified};
 
 type Waiting<'d, 'w> = Boxed<Wait<'d, &'w AtomicU32>>;
 
 fn waiting<'d, 'w>(domain: &'d Domain, word: &'w AtomicU32, waker: &Waker) -> Waiting<'d, 'w> {
     pending_with(domain.wait_async(word, 0, &WaitOptions::new()), waker)
-}
-
-fn waker_is_called_once_per_wake() {
-    let (domain, word) = (domain(), AtomicU32::new(0));
-    let (notified, waker) = Notified::new();
-    let mut wait = waiting(&domain, &word, &waker);
-    assert_eq!(poll_with(&mut wait, &waker), Poll::Pending);
-    assert_eq!(notified.times(), 0);
-    assert_eq!(domain.wake(&word, usize::MAX), 1);
-    assert_eq!(domain.wake(&word, usize::MAX), 0);
-    assert_eq!(notified.times(), 1);
-    assert_eq!(poll_with(&mut wait, &waker), Poll::Ready(Ok(())));
-    drop(wait);
-    assert_eq!(notified.times(), 1);
 }
 
 fn waker_of_the_last_poll_is_called_and_the_others_are_dropped() {
@@ -50,40 +35,11 @@ fn waker_of_the_last_poll_is_called_and_the_others_are_dropped() {
     assert_eq!(poll_with(&mut wait, Waker::noop()), Poll::Ready(Ok(())));
 }
 
-fn waker_of_a_dropped_future_is_dropped_and_not_called() {
-    let (domain, word) = (domain(), AtomicU32::new(0));
-    let (notified, waker) = Notified::new();
-    drop(waiting(&domain, &word, &waker));
-    assert_eq!(Arc::strong_count(&notified), 2);
-    assert_eq!(domain.wake(&word, 1), 0);
-    assert_eq!(notified.times(), 0);
-}
-
-fn waker_that_panics_does_not_keep_the_others_from_being_called() {
-    let (domain, word) = (domain(), AtomicU32::new(0));
-    let (notified, counts) = Notified::new();
-    let panics = Calls::waker(|| std::panic::resume_unwind(Box::new("a waker's own panic")));
-    let wakers = [&counts, &panics, &counts, &counts];
-    let mut waits: Vec<_> = wakers.iter().map(|waker| waiting(&domain, &word, waker)).collect();
-    let result = catch_unwind(AssertUnwindSafe(|| domain.wake(&word, usize::MAX)));
-    assert!(result.is_err(), "the panic is the caller's to see");
-    assert_eq!(notified.times(), 3);
-    for wait in &mut waits {
-        assert_eq!(poll_with(wait, &counts), Poll::Ready(Ok(())));
-    }
-    // The panic has left no lock held.
-    let mut wait = waiting(&domain, &word, &counts);
-    assert_eq!(domain.wake(&word, usize::MAX), 1);
-    assert_eq!(poll_with(&mut wait, &counts), Poll::Ready(Ok(())));
-}
-
 /// Waits, cancels, wakes and resizes on `word`, which would deadlock if its bucket were locked.
 fn use_the_bucket(domain: &Domain, word: &AtomicU32) {
     assert_eq!(domain.wait(word, 1), Err(Error::Again));
-    let mut waiters = idle(2);
-    let [first, second] = &mut waiters[..] else { unreachable!() };
-    let first = queue(domain, first, word);
-    let mut second = queue(domain, second, word);
+    let first = waiter_on(domain, word);
+    let mut second = waiter_on(domain, word);
     assert!(second.cancel());
     assert!(domain.wake(word, 1) == 1 && first.is_woken());
     if crate::common::domains::can_resize() {
@@ -150,8 +106,7 @@ fn waker_is_cloned_and_dropped_with_no_lock_held() {
     let [word, other] = neighbours();
     let meddler: &'static Meddler = Box::leak(Box::new(Meddler { domain, word, meddled: 0.into() }));
     let waker = meddler.waker();
-    let mut wait = Box::pin(domain.wait_async(other, 0, &WaitOptions::new()));
-    assert_eq!(poll_with(&mut wait, &waker), Poll::Pending); // clones
+    let mut wait = pending_with(domain.wait_async(other, 0, &WaitOptions::new()), &waker); // clones
     assert_eq!(poll_with(&mut wait, &waker), Poll::Pending); // clones, and drops the one before
     drop(wait); // drops
     assert_eq!(meddler.meddled.load(Ordering::Relaxed), 4);
@@ -161,39 +116,6 @@ fn waker_is_cloned_and_dropped_with_no_lock_held() {
     let queued = domain.prepare_with(waiter.as_mut(), other, 0, &WaitOptions::new(), waker);
     assert!(queued.expect("the word is 0").cancel());
     assert_eq!(meddler.meddled.load(Ordering::Relaxed), 4 + 3);
-}
-
-/// A waker that drops another future, which is queued too.
-struct DropsAnother(std::sync::Mutex<Option<Waiting<'static, 'static>>>);
-
-impl Wake for DropsAnother {
-    fn wake(self: Arc<Self>) {
-        let another = self.0.lock().expect("not poisoned").take();
-        drop(another);
-    }
-}
-
-fn waker_may_drop_a_future_that_was_woken_with_it() {
-    let domain: &'static Domain = Box::leak(Box::new(domain()));
-    let word: &'static AtomicU32 = Box::leak(Box::new(AtomicU32::new(0)));
-    for victim_comes_first in [true, false] {
-        let killer = Arc::new(DropsAnother(Default::default()));
-        let (notified, waker) = Notified::new();
-        let (victim, mut other) = if victim_comes_first {
-            let victim = waiting(domain, word, &waker);
-            (victim, waiting(domain, word, &killer.clone().into()))
-        } else {
-            let other = waiting(domain, word, &killer.clone().into());
-            (waiting(domain, word, &waker), other)
-        };
-        let mut third = waiting(domain, word, &waker);
-        *killer.0.lock().expect("not poisoned") = Some(victim);
-        assert_eq!(domain.wake(word, 2), 2);
-        // The dropped future had not been polled since its wake, so the wake was passed on to the third.
-        assert_eq!(notified.times(), 2);
-        assert_eq!(poll_with(&mut other, &waker), Poll::Ready(Ok(())));
-        assert_eq!(poll_with(&mut third, &waker), Poll::Ready(Ok(())));
-    }
 }
 
 /// Blocks until its condition holds.
@@ -238,11 +160,7 @@ fn waker_waits_for_threads(word: &'static AtomicU32, of_threads: &'static Atomic
 on_domains![
     waker_may_wait_for_threads_that_were_woken_with_it,
     waker_may_wait_for_threads_of_the_second_word,
-    waker_is_called_once_per_wake,
     waker_of_the_last_poll_is_called_and_the_others_are_dropped,
-    waker_of_a_dropped_future_is_dropped_and_not_called,
-    waker_that_panics_does_not_keep_the_others_from_being_called,
     waker_is_called_with_no_lock_held,
     waker_is_cloned_and_dropped_with_no_lock_held,
-    waker_may_drop_a_future_that_was_woken_with_it,
 ];

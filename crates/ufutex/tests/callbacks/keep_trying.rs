@@ -6,7 +6,7 @@ use ufutex::{Domain, Error};
 
 use crate::bomb::{Bomb, Call, for_every};
 use crate::common::domains::{on_domains, system};
-use crate::common::waiters::{idle, queue};
+use crate::common::waiters::waiter_on;
 
 /// A word whose load, with the bucket locked, waits until the resize has called `keep_trying`.
 struct Slow<'a>(&'a AtomicU32, &'a AtomicBool, &'a AtomicBool);
@@ -26,12 +26,6 @@ impl ufutex::Target for Slow<'_> {
         }
         Ok(self.0.load(SeqCst))
     }
-    fn compare_exchange(&self, _: u32, _: u32) -> Result<Result<u32, u32>, ufutex::Fault> {
-        Err(ufutex::Fault)
-    }
-    fn fault_in(&self, _: ufutex::Access) -> Result<(), ufutex::Fault> {
-        Err(ufutex::Fault)
-    }
 }
 
 /// A resize that waits for an operation calls its `keep_trying` callback, which panics. The table keeps its size.
@@ -41,8 +35,7 @@ fn keep_trying_of_a_resize_panics() {
         let options = ufutex::DomainOptions::new().early_return(false);
         let domain = &*Box::leak(Box::new(Domain::with_options(&system(), options)));
         let word = AtomicU32::new(0);
-        let mut waiters = idle(1);
-        let queued = queue(domain, &mut waiters[0], &word);
+        let queued = waiter_on(domain, &word);
         let before = domain.slots();
         let (inside, asked) = (AtomicBool::new(false), AtomicBool::new(false));
         std::thread::scope(|scope| {

@@ -15,7 +15,7 @@ use ufutex::{
 
 use crate::bomb::{Bomb, panics};
 use crate::common::asleep::{Call, futex_call, thread_id, until};
-use crate::common::futures::{poll, poll_with};
+use crate::common::futures::{pending_with, poll, poll_with};
 use crate::guest::{Embedder, Memory, Notified};
 
 type Locks<'t> = Pin<Box<LockPi<'static, 't, GuestWord<'static, Memory>>>>;
@@ -28,8 +28,7 @@ fn task(it: &Embedder, tid: u32, priority: u8) -> Task {
 
 fn locking<'t>(it: &Embedder, number: usize, task: &'t Task) -> (Locks<'t>, Arc<Notified>) {
     let (notified, waker) = Notified::new();
-    let mut lock = Box::pin(it.domain.lock_pi_async(it.target(number), task, &WaitOptions::new()));
-    assert_eq!(poll_with(&mut lock, &waker), Poll::Pending);
+    let lock = pending_with(it.domain.lock_pi_async(it.target(number), task, &WaitOptions::new()), &waker);
     (lock, notified)
 }
 
@@ -335,8 +334,7 @@ fn robust_list(bomb: &mut Bomb) {
             it.word(number).store(WAITERS | 7, SeqCst);
             let (notified, waker) = Notified::new();
             let expected = u64::from(WAITERS | 7);
-            let mut wait = Box::pin(it.domain.wait_async(shared(number), expected, &WaitOptions::new()));
-            assert_eq!(poll_with(&mut wait, &waker), Poll::Pending);
+            let wait = pending_with(it.domain.wait_async(shared(number), expected, &WaitOptions::new()), &waker);
             (wait, notified)
         })
         .into();

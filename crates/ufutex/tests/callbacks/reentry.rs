@@ -13,7 +13,7 @@ use ufutex::{
     pi::{OWNER_DIED, Priority, Scheduler, WAITERS},
 };
 
-use crate::common::futures::{poll, poll_with};
+use crate::common::futures::{pending, pending_with, poll, poll_with};
 use crate::common::patient::within_patience;
 use crate::common::places::forever;
 use crate::common::waker::{Calls, Notified};
@@ -24,9 +24,7 @@ const MS: Duration = Duration::from_millis(1);
 type Waits = Pin<Box<Wait<'static, &'static AtomicU32>>>;
 
 fn waits(domain: &'static Domain, word: &'static AtomicU32, waker: &Waker) -> Waits {
-    let mut wait = Box::pin(domain.wait_async(word, 0, &WaitOptions::new()));
-    assert_eq!(poll_with(&mut wait, waker), Poll::Pending);
-    wait
+    pending_with(domain.wait_async(word, 0, &WaitOptions::new()), waker)
 }
 
 /// A wake takes three futures. The waker of the first polls the second, drops the third, wakes a fourth and begins a
@@ -202,8 +200,7 @@ fn scheduler_calls_into_the_domain() {
         waiter.set_priority(Priority::realtime(10));
         let word = AtomicU32::new(0);
         assert_eq!(domain.lock_pi(&word, &owner), Ok(()));
-        let mut lock = Box::pin(domain.lock_pi_async(&word, &waiter, &WaitOptions::new()));
-        assert_eq!(poll(&mut lock), Poll::Pending);
+        let mut lock = pending(domain.lock_pi_async(&word, &waiter, &WaitOptions::new()));
         assert_eq!(domain.unlock_pi(&word, &owner), Ok(()));
         assert_eq!(poll(&mut lock), Poll::Ready(Ok(())));
         assert_eq!(domain.unlock_pi(&word, &waiter), Ok(()));

@@ -11,15 +11,14 @@ use ufutex::{Domain, Error, System, SystemConfig};
 
 use crate::bomb::{Bomb, Call, for_every};
 use crate::common::domains::{on_resizable_domains, system};
-use crate::common::waiters::{idle, queue};
+use crate::common::waiters::{idle, queue, waiter_on};
 
 /// A request that fails or panics leaves the size to the policy.
 fn memory_of_a_resize_panics() {
     let scenario = |bomb: &mut Bomb| {
         let domain = Domain::with_options(&crate::guest::system_of_nodes(), ufutex::DomainOptions::new());
         let word = std::sync::atomic::AtomicU32::new(0);
-        let mut waiters = idle(1);
-        let queued = queue(&domain, &mut waiters[0], &word);
+        let queued = waiter_on(&domain, &word);
         let before = domain.slots();
         let resized = bomb.during(|| domain.set_slots(256));
         assert_eq!(domain.slots(), if resized.is_none() { before } else { 256 });
@@ -162,8 +161,7 @@ fn size_that_was_set_stays_when_another_request_fails() {
     let memory = Hooked::new();
     let domain: &Domain = Box::leak(Box::new(memory.domain()));
     let word = std::sync::atomic::AtomicU32::new(0);
-    let mut waiters = idle(1);
-    let queued = queue(domain, &mut waiters[0], &word);
+    let queued = waiter_on(domain, &word);
     let (begins, begun) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
         let sets = scope.spawn(move || {
@@ -189,11 +187,9 @@ fn threads_announced_during_the_first_wait_count() {
     let memory = Hooked::new();
     let domain: &'static Domain = Box::leak(Box::new(memory.domain()));
     let word = std::sync::atomic::AtomicU32::new(0);
-    let mut waiters = idle(2);
-    let [first, second] = &mut waiters[..] else { unreachable!() };
     memory.set(|_| std::thread::spawn(|| domain.note_threads(16)).join().expect("it does not panic"));
-    let first = queue(domain, first, &word);
-    let second = queue(domain, second, &word);
+    let first = waiter_on(domain, &word);
+    let second = waiter_on(domain, &word);
     assert_eq!(domain.slots(), 64, "the table is as small as without them");
     assert_eq!(domain.wake(&word, 2), 2);
     assert!(first.is_woken() && second.is_woken());
@@ -204,8 +200,7 @@ fn threads_announced_during_a_growth_count() {
     let memory = Hooked::new();
     let domain: &'static Domain = Box::leak(Box::new(memory.domain()));
     let word = std::sync::atomic::AtomicU32::new(0);
-    let mut waiters = idle(1);
-    let queued = queue(domain, &mut waiters[0], &word);
+    let queued = waiter_on(domain, &word);
     let more = std::sync::Arc::new(std::sync::Mutex::new(None));
     let noted = more.clone();
     memory.set(move |_| {
@@ -234,8 +229,7 @@ fn set_slots_ends_the_policys_growth() {
         let options = ufutex::DomainOptions::new().policy(ufutex::Policy::Threads);
         let domain = Domain::with_options(&system, options);
         let word = std::sync::atomic::AtomicU32::new(0);
-        let mut waiters = idle(1);
-        let queued = queue(&domain, &mut waiters[0], &word);
+        let queued = waiter_on(&domain, &word);
         let (set, ()) = race(|| domain.set_slots(4), || domain.note_threads(64));
         assert_eq!((set, domain.slots()), (Ok(()), 4), "the policy has decided after a size was set");
         assert_eq!(domain.wake(&word, 1), 1);

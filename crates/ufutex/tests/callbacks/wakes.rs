@@ -10,7 +10,7 @@ use std::time::Duration;
 use ufutex::{Compare, Error, Fault, GuestWord, Modify, Requeue, Timeout, Wait, WaitOptions, WakeOp};
 
 use crate::bomb::{Bomb, panics};
-use crate::common::futures::{poll, poll_with};
+use crate::common::futures::{pending_with, poll, poll_with};
 use crate::common::guest_memory::{Event, GuestMemory};
 use crate::guest::{Embedder, Memory, Notified};
 
@@ -24,8 +24,7 @@ fn is_ready(wait: &mut Waits) -> bool {
 fn waiters(it: &Embedder, number: usize, count: usize) -> (Vec<Waits>, Vec<Arc<Notified>>) {
     let one = |_| {
         let (notified, waker) = Notified::new();
-        let mut wait = Box::pin(it.domain.wait_async(it.target(number), 0, &WaitOptions::new()));
-        assert_eq!(poll_with(&mut wait, &waker), Poll::Pending);
+        let wait = pending_with(it.domain.wait_async(it.target(number), 0, &WaitOptions::new()), &waker);
         (wait, notified)
     };
     (0..count).map(one).unzip()
@@ -242,8 +241,7 @@ fn timeouts_of_several(bomb: &mut Bomb) {
     let mut all: Vec<_> = (0..3)
         .map(|_| {
             let (notified, waker) = Notified::new();
-            let mut wait = Box::pin(it.domain.wait_async(it.target(0), 0, &options));
-            assert_eq!(poll_with(&mut wait, &waker), Poll::Pending);
+            let wait = pending_with(it.domain.wait_async(it.target(0), 0, &options), &waker);
             (wait, notified)
         })
         .collect();

@@ -20,11 +20,6 @@ pub fn watched(config: SystemConfig) -> SystemConfig {
     if cfg!(target_os = "linux") { config } else { config.platform::<Watched<Host>>() }
 }
 
-/// A system as [`System::new`] makes it, with sleepers that can be seen from outside.
-pub fn watched_system() -> System {
-    System::with_config(watched(SystemConfig::new())).expect("the memory is there")
-}
-
 /// The sleep of each thread that has slept by [`Watched`], by the thread's number: the value that the thread expects in
 /// the word, plus 1. `0` means that the thread does not sleep.
 static SLEEPING: Mutex<Option<HashMap<i32, &'static AtomicU64>>> = Mutex::new(None);

@@ -34,6 +34,29 @@ pub fn queue_with<'w, 'd, T: Target<Value: From<u8>>>(
         .expect("the word is 0 and the waiter idle")
 }
 
+/// A waiter of its own, queued on a word that holds 0. Its memory is leaked.
+pub fn waiter_on<'d, T: Target<Value: From<u8>>>(domain: &'d Domain, target: T) -> Queued<'d, 'd> {
+    waiter_with(domain, target, WaitOptions::new())
+}
+
+/// As `waiter_on`, with options.
+pub fn waiter_with<'d, T: Target<Value: From<u8>>>(
+    domain: &'d Domain,
+    target: T,
+    options: WaitOptions,
+) -> Queued<'d, 'd> {
+    queue_with(domain, Box::leak(Box::new(Box::pin(Waiter::new()))), target, options)
+}
+
+/// `count` waiters of their own, queued on one word. Their memory is leaked.
+pub fn waiters_on<'d, T: Target<Value: From<u8>> + Copy>(
+    domain: &'d Domain,
+    target: T,
+    count: usize,
+) -> Vec<Queued<'d, 'd>> {
+    (0..count).map(|_| waiter_on(domain, target)).collect()
+}
+
 /// Wait options with this bitset.
 pub fn bits(bitset: u32) -> WaitOptions {
     WaitOptions::new().bitset(nonzero(bitset))

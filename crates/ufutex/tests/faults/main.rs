@@ -8,7 +8,6 @@ include!("../common/engine.rs");
 mod common;
 
 mod allocator;
-mod locks;
 mod markers;
 mod scenarios;
 

@@ -3,14 +3,13 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use ufutex::{
     At, Compare, Domain, DomainOptions, Error, Modify, PidNamespace, Policy, Queued, SharedObject, StaticDomain,
-    System, SystemConfig, Timeout, WaitOptions, Waiter, WakeOp, platform::Topology,
+    System, SystemConfig, WaitOptions, Waiter, WakeOp,
 };
 
 use crate::allocator::for_every_failure;
@@ -19,18 +18,6 @@ use crate::common::waiters::{Boxed, idle, queue};
 
 fn words(count: usize) -> Vec<AtomicU32> {
     (0..count).map(|_| AtomicU32::new(0)).collect()
-}
-
-fn system_cannot_be_made() {
-    let failures = for_every_failure(|memory| {
-        let system = memory.during(|| System::with_config(SystemConfig::new().cpus(1).hash_seed(1)));
-        assert_eq!(system.as_ref().err(), memory.has_failed().then_some(&Error::NoMemory));
-        if let Ok(system) = system {
-            let word = AtomicU32::new(0);
-            assert_eq!(Domain::with_options(&system, DomainOptions::new()).wake(&word, 1), 0);
-        }
-    });
-    assert!(failures >= 2, "a system consists of two allocations at least");
 }
 
 #[test]
@@ -46,31 +33,6 @@ fn domain_of_a_static_cannot_be_made() {
         assert_eq!(domain.wait_with(&word, 0, &at_once), Err(Error::TimedOut));
     });
     assert!(failures >= 3, "a system and the domain consist of three allocations at least");
-}
-
-/// A topology of three nodes, all with memory from the global allocator.
-struct Three;
-
-impl Topology for Three {
-    fn nodes(&self) -> usize {
-        3
-    }
-    fn current_node(&self) -> u32 {
-        1
-    }
-}
-
-fn system_of_several_nodes_without_memory() {
-    let failures = for_every_failure(|memory| {
-        let config = SystemConfig::new().cpus(1).hash_seed(1).topology(Arc::new(Three));
-        let system = memory.during(|| System::with_config(config));
-        assert_eq!(system.as_ref().err(), memory.has_failed().then_some(&Error::NoMemory));
-        if let Ok(system) = system {
-            let word = AtomicU32::new(0);
-            assert_eq!(Domain::with_options(&system, DomainOptions::new()).wake(&word, 1), 0);
-        }
-    });
-    assert!(failures >= 4, "a table for each node, and the system itself");
 }
 
 fn pid_namespace_without_memory() {
@@ -97,16 +59,6 @@ fn shared_object_without_memory() {
         assert_eq!(SharedObject::new(&system).map(|object| object.id().get() & 0xff_ffff), Ok(0));
     });
     assert_eq!(failures, 3, "a list of places in two allocations, and a table");
-}
-
-fn domain_can_always_be_made_and_used() {
-    for_every_failure(|memory| {
-        let system = system();
-        let domain = memory.during(|| Domain::with_options(&system, DomainOptions::new()));
-        let (words, mut waiters) = (words(20), idle(20));
-        let queued = queue_each(&domain, &words, &mut waiters);
-        each_is_woken_once(&domain, &words, &queued);
-    });
 }
 
 fn counters_count_without_memory() {
@@ -185,22 +137,6 @@ fn first_wait_without_memory_for_the_table_it_wants_has_the_smallest() {
         slots.borrow_mut().push(domain.slots());
     });
     assert_eq!(slots.into_inner(), [[4096, 0], [4096, 0], [16, 0], [4096, 4096]].concat()[..7]);
-}
-
-fn threads_and_tasks_wait_without_memory() {
-    let failures = for_every_failure(|memory| {
-        let domain = domain();
-        let word = AtomicU32::new(0);
-        let soon = WaitOptions::new().timeout(Timeout::After(Duration::from_micros(10)));
-        assert_eq!(memory.during(|| domain.wait_with(&word, 0, &soon)), Err(Error::TimedOut));
-        assert_eq!(memory.during(|| domain.wait(&word, 1)), Err(Error::Again));
-        let mut context = Context::from_waker(Waker::noop());
-        let mut wait = pin!(domain.wait_async(&word, 0, &WaitOptions::new()));
-        assert_eq!(memory.during(|| wait.as_mut().poll(&mut context)), Poll::Pending);
-        assert_eq!(memory.during(|| domain.wake(&word, 1)), 1);
-        assert_eq!(memory.during(|| wait.as_mut().poll(&mut context)), Poll::Ready(Ok(())));
-    });
-    assert_eq!(failures, 5, "only the first wait allocates: counters, the store, the table, seats and their shards");
 }
 
 /// The global table is made by the first wait that needs it. If there is no memory for it, a smaller one takes its
@@ -355,17 +291,6 @@ fn set_slots_that_fails_leaves_the_policy_in_charge() {
     });
 }
 
-fn growth_that_fails_leaves_the_table_in_use() {
-    for_every_failure(|memory| {
-        let domain = domain();
-        let (words, mut waiters) = (words(400), idle(400));
-        let queued: Vec<_> = std::iter::zip(&words, &mut waiters)
-            .map(|(word, waiter)| memory.during(|| queue(&domain, waiter, word)))
-            .collect();
-        each_is_woken_once(&domain, &words, &queued);
-    });
-}
-
 fn threads_policy_that_fails_leaves_the_table_in_use() {
     let failures = for_every_failure(|memory| {
         let system = System::with_config(SystemConfig::new().cpus(64).hash_seed(1)).expect("the memory is there");
@@ -380,19 +305,14 @@ fn threads_policy_that_fails_leaves_the_table_in_use() {
 }
 
 on_domains![
-    system_cannot_be_made,
-    system_of_several_nodes_without_memory,
     pid_namespace_without_memory,
-    domain_can_always_be_made_and_used,
     counters_count_without_memory,
     who_waits_counts_the_words_that_it_omits_for_lack_of_memory,
     first_wait_uses_the_global_table,
     first_wait_without_memory_for_the_table_it_wants_has_the_smallest,
-    threads_and_tasks_wait_without_memory,
     words_in_the_global_table_need_no_memory,
     wake_in_batches_continues_after_a_waker_that_panics,
     wake_op_in_batches_ends_as_it_would_without_a_panic,
-    growth_that_fails_leaves_the_table_in_use,
 ];
 on_resizable_domains![
     set_slots_without_memory_fails_and_changes_nothing,
@@ -403,8 +323,7 @@ on_resizable_domains![
 
 #[test]
 #[cfg_attr(feature = "counted", ignore = "the scheme does not grow by load")]
-fn growth_by_load_does_allocate() {
-    // Checks that growth allocates. Otherwise the test above would test nothing.
+fn growth_by_load_that_fails_leaves_the_table_in_use() {
     let failures = for_every_failure(|memory| {
         let domain = domain();
         let (words, mut waiters) = (words(400), idle(400));

@@ -1,20 +1,15 @@
 //! The native functions: their results and their memory use.
 
-use std::pin::pin;
 use std::sync::atomic::AtomicU32;
-use std::task::Waker;
 
-use ufutex::{Domain, DomainOptions, Error, Policy, System, SystemConfig, WaitOptions, Waiter};
+use ufutex::{Domain, DomainOptions, Error, Policy, System, SystemConfig};
 
 use crate::common::domains::{domain, on_domains, on_resizable_domains, system};
+use crate::common::waiters::waiter_on;
 
 /// Makes one wait that times out, so that the domain gets its first table.
 fn wait_once(domain: &Domain) {
-    let word = AtomicU32::new(0);
-    let mut waiter = pin!(Waiter::new());
-    let waker = Waker::noop().clone();
-    let queued = domain.prepare_with(waiter.as_mut(), &word, 0, &WaitOptions::new(), waker);
-    assert!(queued.expect("the word is 0").cancel());
+    assert!(waiter_on(domain, &AtomicU32::new(0)).cancel());
 }
 
 fn slots_are_a_power_of_two_from_2_up() {

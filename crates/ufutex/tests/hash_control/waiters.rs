@@ -1,13 +1,12 @@
 //! A resize keeps every waiter: up, down, to the global table and back.
 
-use std::pin::Pin;
 use std::sync::atomic::AtomicU32;
-use std::task::Waker;
 use std::time::Duration;
 
 use ufutex::{Domain, DomainOptions, Error, Queued, Timeout, WaitOptions, Waiter};
 
 use crate::common::domains::{on_resizable_domains, system};
+use crate::common::waiters::waiters_on;
 
 const WORDS: usize = 100;
 const EACH: usize = 3;
@@ -15,25 +14,13 @@ const EACH: usize = 3;
 /// The table sizes through which the waiters are moved. `0` is the global table, which has 64 slots in this test.
 const SIZES: [usize; 14] = [16, 1024, 2, 0, 512, 0, 2, 64, 0, 64, 32, 4096, 16, 8];
 
-type Waiters<'d> = Vec<Pin<Box<Waiter<'d>>>>;
-type AllQueued<'w, 'd> = Vec<Vec<Queued<'w, 'd>>>;
-
 fn words() -> Vec<AtomicU32> {
     (0..WORDS).map(|_| AtomicU32::new(0)).collect()
 }
 
-fn waiters<'d>() -> Waiters<'d> {
-    (0..WORDS * EACH).map(|_| Box::pin(Waiter::new())).collect()
-}
-
 /// Queues `EACH` waiters on each word.
-fn queue_all<'w, 'd>(domain: &'d Domain, words: &[AtomicU32], waiters: &'w mut Waiters<'d>) -> AllQueued<'w, 'd> {
-    let mut waiters = waiters.iter_mut();
-    let mut queue = |word| {
-        let waiter = waiters.next().expect("there are enough").as_mut();
-        domain.prepare_with(waiter, word, 0, &WaitOptions::new(), Waker::noop().clone()).expect("the word is 0")
-    };
-    words.iter().map(|word| (0..EACH).map(|_| queue(word)).collect()).collect()
+fn queue_all<'d>(domain: &'d Domain, words: &[AtomicU32]) -> Vec<Vec<Queued<'d, 'd>>> {
+    words.iter().map(|word| waiters_on(domain, word, EACH)).collect()
 }
 
 fn woken(queued: &[Queued<'_, '_>]) -> Vec<bool> {
@@ -41,7 +28,7 @@ fn woken(queued: &[Queued<'_, '_>]) -> Vec<bool> {
 }
 
 /// Wakes all waiters one by one, and checks that each word has exactly its own waiters in order.
-fn wake_all_one_by_one(domain: &Domain, words: &[AtomicU32], queued: &AllQueued<'_, '_>) {
+fn wake_all_one_by_one(domain: &Domain, words: &[AtomicU32], queued: &[Vec<Queued<'_, '_>>]) {
     for (word, queued) in std::iter::zip(words, queued) {
         for count in 1..=EACH {
             assert_eq!(domain.wake(word, 1), 1);
@@ -56,8 +43,8 @@ fn no_waiter_is_lost_or_loses_its_turn() {
     for pair in SIZES.windows(2) {
         let [before, after] = *pair else { unreachable!() };
         assert_eq!(domain.set_slots(before), Ok(()));
-        let (words, mut waiters) = (words(), waiters());
-        let queued = queue_all(&domain, &words, &mut waiters);
+        let words = words();
+        let queued = queue_all(&domain, &words);
         assert_eq!(domain.set_slots(after), Ok(()));
         wake_all_one_by_one(&domain, &words, &queued);
     }
@@ -65,8 +52,8 @@ fn no_waiter_is_lost_or_loses_its_turn() {
 
 fn waiters_survive_many_resizes() {
     let domain = Domain::with_options(&system(), DomainOptions::new());
-    let (words, mut waiters) = (words(), waiters());
-    let queued = queue_all(&domain, &words, &mut waiters);
+    let words = words();
+    let queued = queue_all(&domain, &words);
     for slots in SIZES {
         assert_eq!(domain.set_slots(slots), Ok(()));
         assert_eq!(domain.slots(), slots);
@@ -79,8 +66,8 @@ fn waiters_survive_many_resizes() {
 fn waiter_that_gives_up_leaves_the_bucket_that_it_was_moved_to() {
     let domain = Domain::with_options(&system(), DomainOptions::new());
     for slots in SIZES {
-        let (words, mut waiters) = (words(), waiters());
-        let mut queued = queue_all(&domain, &words, &mut waiters);
+        let words = words();
+        let mut queued = queue_all(&domain, &words);
         assert_eq!(domain.set_slots(slots), Ok(()));
         for queued in &mut queued {
             assert!(queued.remove(1).cancel(), "one from the middle");
@@ -111,9 +98,8 @@ fn waiters_in_the_global_table_stay_when_another_domain_leaves_it() {
     let [a, b] = [(); 2].map(|()| Domain::with_options(&system, DomainOptions::new()));
     assert_eq!((a.set_slots(0), b.set_slots(0)), (Ok(()), Ok(())));
     let words = words();
-    let (mut waiters_a, mut waiters_b) = (waiters(), waiters());
-    let queued_a = queue_all(&a, &words, &mut waiters_a);
-    let queued_b = queue_all(&b, &words, &mut waiters_b);
+    let queued_a = queue_all(&a, &words);
+    let queued_b = queue_all(&b, &words);
     assert_eq!(a.set_slots(512), Ok(()));
     wake_all_one_by_one(&a, &words, &queued_a);
     assert!(queued_b.iter().flatten().all(|q| !q.is_woken()));

@@ -19,7 +19,10 @@ use crate::works::{Time, at_last, begun, config, poll, system as given_system, s
 const MANY: usize = 60;
 
 pub fn system() -> usize {
-    for_every_failure(|memory| works(&Domain::new(&at_last(memory, || System::with_config(SystemConfig::new())))))
+    let make = || System::with_config(SystemConfig::new());
+    let allocations = for_every_failure(|memory| works(&Domain::new(&at_last(memory, make))));
+    assert!(allocations >= 2, "{allocations}");
+    allocations
 }
 
 struct Two;

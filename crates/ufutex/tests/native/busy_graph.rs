@@ -18,7 +18,7 @@ use crate::common::futures::{at_once, pending, poll};
 use crate::common::guest_memory::{Event, GuestMemory};
 use crate::common::places::{Word, words};
 use crate::common::platforms::watched;
-use crate::common::waiters::{idle, queue};
+use crate::common::waiters::waiter_on;
 
 /// A system whose global tables have two buckets, the minimum.
 pub fn system_with_two_buckets() -> System {
@@ -41,8 +41,7 @@ fn use_the_buckets_plainly(stranger: &Domain, object: ObjectId) {
     for line in 1..129 {
         let word = AtomicU32::new(0);
         let shared = At::object(&word, object, 640 + 64 * line);
-        let mut waiters = idle(1);
-        let queued = queue(stranger, &mut waiters[0], shared);
+        let queued = waiter_on(stranger, shared);
         assert_eq!(stranger.wake(shared, 1), 1);
         assert!(queued.is_woken());
     }

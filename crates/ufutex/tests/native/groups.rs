@@ -21,7 +21,7 @@ use crate::common::guest_memory::{Event, GuestMemory};
 use crate::common::nodes::Machine;
 use crate::common::places::{Word, forever, words};
 use crate::common::random::Random;
-use crate::common::waiters::{idle, queue};
+use crate::common::waiters::{idle, queue, waiter_on, waiters_on};
 
 /// The embedder's number of an object, which both guests use for an object of their own.
 const NUMBER: u64 = 5;
@@ -69,9 +69,7 @@ type StuckHook = Box<dyn Fn(Event, u64) -> Result<(), ufutex::Fault> + Send + Sy
 
 /// Queues, wakes and requeues on `from` and `to`, as `key` makes words of them.
 fn use_word<K: Target<Value = u32> + Copy>(domain: &Domain, [from, to]: [K; 2]) {
-    let mut waiters = idle(2);
-    let [one, other] = &mut waiters[..] else { unreachable!("there are two") };
-    let (mut one, other) = (queue(domain, one, from), queue(domain, other, from));
+    let (mut one, other) = (waiter_on(domain, from), waiter_on(domain, from));
     let requeue = Requeue { wake: 0, requeue: 1 };
     assert_eq!(domain.requeue(from, to, requeue).map(|done| done.requeued), Ok(1));
     assert_eq!((domain.wake(to, 9), domain.wake(from, 1)), (1, 1));
@@ -94,8 +92,7 @@ fn use_words(system: &System, shared: &SharedObject) {
         }
     }
     let [word] = words();
-    let mut waiters = idle(1);
-    let waits = queue(&with_table, &mut waiters[0], word);
+    let waits = waiter_on(&with_table, word);
     for slots in [0, 64] {
         match with_table.set_slots(slots) {
             Ok(()) => {}
@@ -127,8 +124,7 @@ fn guests_meet_at_the_words_of_a_shared_object_only() {
     let [here, there] = [(); 2].map(|()| guest(&system, 16));
     let [word] = words();
     let meets = |target: At<Word>| {
-        let mut waiters = idle(1);
-        let waits = queue(&here, &mut waiters[0], target);
+        let waits = waiter_on(&here, target);
         let woken = there.wake(target, 1);
         drop(waits);
         woken == 1
@@ -139,8 +135,7 @@ fn guests_meet_at_the_words_of_a_shared_object_only() {
     assert_eq!(there.wake(Address::of(word), 1), 0);
     let sibling: Domain = Domain::in_namespace(&here.pid_namespace(), DomainOptions::new());
     let own = At::object(word, object_of_one_guest(), 64);
-    let mut waiters = idle(1);
-    let waits = queue(&here, &mut waiters[0], own);
+    let waits = waiter_on(&here, own);
     assert_eq!((own.address(), sibling.wake(own, 1)), (word.as_ptr().addr() as u64, 1), "the guest's own domains meet");
     drop(waits);
 }
@@ -152,15 +147,13 @@ fn object_is_dropped_while_its_words_have_waiters() {
     let [word] = words();
     let first = SharedObject::new(&system).expect("the memory is there");
     let old = At::object(word, first.id(), 0);
-    let mut waiters = idle(2);
-    let [of_old, of_new] = &mut waiters[..] else { unreachable!("there are two") };
-    let waits = queue(&here, of_old, old);
+    let waits = waiter_on(&here, old);
     let id = first.id();
     drop(first);
     let second = SharedObject::new(&system).expect("the memory is there");
     assert_ne!(second.id(), id);
     let new = At::object(word, second.id(), 0);
-    let also_waits = queue(&there, of_new, new);
+    let also_waits = waiter_on(&there, new);
     assert_eq!(system.who_waits(9).iter().count(), 2);
     assert_eq!((there.wake(old, 9), here.wake(new, 9)), (1, 1));
     drop((waits, also_waits));
@@ -186,8 +179,7 @@ fn waiters_of_a_shared_object_stay_in_shared_objects() {
     drop(there);
     assert_eq!(here.wake(at(to.id()), 1), 1);
     drop(waits);
-    let mut waiters = idle(1);
-    let waits = queue(&here, &mut waiters[0], at(object_of_one_guest()));
+    let waits = waiter_on(&here, at(object_of_one_guest()));
     assert_eq!(here.requeue(at(object_of_one_guest()), at(to.id()), all).map(|done| done.requeued), Ok(1));
     drop(waits);
 }
@@ -224,8 +216,7 @@ fn nodes_meet_in_a_shared_object() {
         assert_eq!(woken, waits.len());
     }
     // A requeue from a node to another one counts the waiters, as one of a word to itself does.
-    let mut waiters = idle(3);
-    let waits: Vec<_> = waiters.iter_mut().map(|waiter| queue(&domain, waiter, at(5, 0))).collect();
+    let waits = waiters_on(&domain, at(5, 0), 3);
     let all = Requeue { wake: 0, requeue: 9 };
     assert_eq!(domain.requeue(at(5, 0), at(5, 1), all).map(|done| done.requeued), Ok(3));
     assert_eq!(domain.wake(at(5, 0), 9), 3);
@@ -293,8 +284,7 @@ fn made_up_object_is_one_of_the_callers_namespace() {
     let [word] = words();
     for number in [1 << 61 | 1, 1 << 61 | 0xff_ffff, (1 << 62) - 1] {
         let target = At::object(word, ObjectId::new(number).expect("small enough"), 0);
-        let mut waiters = idle(1);
-        let waits = queue(&here, &mut waiters[0], target);
+        let waits = waiter_on(&here, target);
         assert_eq!((there.wake(target, 1), here.wake(target, 1)), (0, 1), "{number:#x}");
         drop(waits);
     }

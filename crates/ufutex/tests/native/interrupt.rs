@@ -58,24 +58,6 @@ fn all_tasks_of_a_domain_are_interrupted_and_no_others() {
     assert_eq!(plain.outcome(), Ok(()));
 }
 
-fn interrupt_ends_a_sleeping_wait() {
-    let domain = lasting_domain();
-    let [word] = words();
-    let interrupt = forever(Interrupt::new());
-    let thread = Sleeping::new(move || domain.wait_interruptible(word, 0, &PLAINLY, interrupt));
-    let other = Sleeping::new(move || domain.wait(word, 0));
-    interrupt.raise();
-    assert_eq!(thread.outcome(), Err(Error::Interrupted));
-    assert_eq!(domain.wake(word, usize::MAX), 1, "it has left the queue; the other has not");
-    assert_eq!(other.outcome(), Ok(()));
-    // After the interrupt has been cleared, the next wait sleeps again.
-    interrupt.clear();
-    let thread = Sleeping::new(move || domain.wait_interruptible(word, 0, &PLAINLY, interrupt));
-    assert!(thread.is_asleep());
-    assert_eq!(domain.wake(word, usize::MAX), 1);
-    assert_eq!(thread.outcome(), Ok(()));
-}
-
 /// Another thread clears the interrupt as soon as it has raised it, when the waiter has had no time to look.
 fn raised_interrupt_ends_the_wait_that_is_under_way_though_it_is_cleared_at_once() {
     const ROUNDS: usize = 200;
@@ -184,7 +166,6 @@ fn interrupt_of_a_task_ends_its_waits_for_locks() {
 on_domains![
     raised_interrupt_ends_all_waits_until_it_is_cleared,
     all_tasks_of_a_domain_are_interrupted_and_no_others,
-    interrupt_ends_a_sleeping_wait,
     raised_interrupt_ends_the_wait_that_is_under_way_though_it_is_cleared_at_once,
     two_threads_cannot_wait_with_one_interrupt,
     no_wake_is_lost_to_an_interrupt_at_the_same_time,

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU32;
 use ufutex::{At, Domain, DomainOptions, ObjectId};
 
 use crate::common::domains::{on_domains, system};
-use crate::common::waiters::{idle, queue};
+use crate::common::waiters::waiter_on;
 
 fn object(id: u64) -> ObjectId {
     ObjectId::new(id).expect("small enough")
@@ -16,24 +16,11 @@ fn two_domains() -> [Domain; 2] {
     [(); 2].map(|()| Domain::with_options(&system, DomainOptions::new()))
 }
 
-fn object_mapped_at_two_addresses_of_two_domains_is_one() {
-    let [a, b] = two_domains();
-    let (here, there) = (AtomicU32::new(0), AtomicU32::new(0));
-    let mut waiters = idle(1);
-    let queued = queue(&a, &mut waiters[0], At::object(&here, object(1), 64));
-    assert_eq!(b.wake(At::object(&there, object(2), 64), 1), 0, "another object");
-    assert_eq!(b.wake(At::object(&there, object(1), 68), 1), 0, "another offset");
-    assert_eq!(b.wake(At::object(&there, object(1), 64), 1), 1);
-    assert!(queued.is_woken());
-}
-
 fn private_word_of_one_domain_is_not_that_of_another() {
     let [a, b] = two_domains();
     let word = AtomicU32::new(0);
-    let mut waiters = idle(2);
-    let [private, shared] = &mut waiters[..] else { unreachable!() };
-    let private = queue(&a, private, &word);
-    let shared = queue(&a, shared, At::address_space(&word));
+    let private = waiter_on(&a, &word);
+    let shared = waiter_on(&a, At::address_space(&word));
     assert_eq!(b.wake(&word, usize::MAX), 0);
     assert_eq!(b.wake(At::address_space(&word), usize::MAX), 0);
     assert_eq!(a.wake(&word, usize::MAX), 1);
@@ -48,11 +35,9 @@ fn private_words_in_the_global_table_keep_their_domains() {
     a.set_slots(0).expect("it has no table yet");
     b.set_slots(0).expect("it has no table yet");
     let word = AtomicU32::new(0);
-    let mut waiters = idle(3);
-    let [first, second, third] = &mut waiters[..] else { unreachable!() };
-    let at_a = queue(&a, first, &word);
-    let at_b = queue(&b, second, &word);
-    let shared = queue(&a, third, At::address_space(&word));
+    let at_a = waiter_on(&a, &word);
+    let at_b = waiter_on(&b, &word);
+    let shared = waiter_on(&a, At::address_space(&word));
     assert_eq!(b.wake(&word, usize::MAX), 1);
     assert_eq!((at_a.is_woken(), at_b.is_woken(), shared.is_woken()), (false, true, false));
     assert_eq!(a.wake(&word, usize::MAX), 1);
@@ -63,8 +48,7 @@ fn private_words_in_the_global_table_keep_their_domains() {
 fn shared_words_need_no_table_of_the_domains_own() {
     let [a, _] = two_domains();
     let word = AtomicU32::new(0);
-    let mut waiters = idle(1);
-    let mut queued = queue(&a, &mut waiters[0], At::object(&word, object(1), 0));
+    let mut queued = waiter_on(&a, At::object(&word, object(1), 0));
     assert_eq!((a.slots(), a.table_bytes()), (0, 0));
     assert!(queued.cancel());
 }
@@ -75,8 +59,7 @@ fn object_ids_end_where_keys_could_no_longer_tell_them_apart() {
     let [a, b] = two_domains();
     let word = AtomicU32::new(0);
     for last in [(1 << 61) - 1, (1 << 62) - 1] {
-        let mut waiters = idle(1);
-        let mut queued = queue(&a, &mut waiters[0], At::object(&word, object(last), 0));
+        let mut queued = waiter_on(&a, At::object(&word, object(last), 0));
         for id in [0, 1, 1 << 60, 1 << 61, last ^ 1 << 61] {
             assert_eq!(b.wake(At::object(&word, object(id), 0), usize::MAX), 0);
         }
@@ -85,7 +68,6 @@ fn object_ids_end_where_keys_could_no_longer_tell_them_apart() {
 }
 
 on_domains![
-    object_mapped_at_two_addresses_of_two_domains_is_one,
     private_word_of_one_domain_is_not_that_of_another,
     private_words_in_the_global_table_keep_their_domains,
     shared_words_need_no_table_of_the_domains_own,

@@ -3,11 +3,10 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::task::Poll;
-use std::time::Duration;
 
 use ufutex::{
-    Access, Domain, DomainOptions, Error, Requeue, System, Target, Task, Timeout, WaitOptions,
-    pi::{OWNER_DIED, Priority, WAITERS},
+    Domain, DomainOptions, Error, Requeue, System, Target, Task, WaitOptions,
+    pi::{OWNER_DIED, WAITERS},
 };
 
 use crate::common::domains::{domain, on_domains, system};
@@ -16,28 +15,6 @@ use crate::common::guest_memory::{Event, GuestMemory};
 use crate::common::places::{Word, lasting_domain, lasting_task, words};
 use crate::common::sleeping::Sleeping;
 use crate::scheduler::tasks;
-
-fn free_lock_is_taken_without_a_wait_and_given_back() {
-    let domain = domain();
-    let [task, other] = tasks(&domain, [0; 2]);
-    let [word] = words();
-    let unlocked = || {
-        assert_eq!((domain.unlock_pi(word, &task), word.load(Relaxed)), (Ok(()), 0));
-        assert_eq!(domain.unlock_pi(word, &task), Err(Error::NotPermitted));
-    };
-    assert_eq!((domain.lock_pi(word, &task), word.load(Relaxed)), (Ok(()), 1));
-    unlocked();
-    assert_eq!((at_once(domain.lock_pi_async(word, &task, &WaitOptions::new())), word.load(Relaxed)), (Ok(()), 1));
-    assert_eq!(domain.unlock_pi(word, &other), Err(Error::NotPermitted));
-    unlocked();
-    assert_eq!((domain.try_lock_pi(word, &task), word.load(Relaxed)), (Ok(()), 1));
-    assert_eq!(domain.try_lock_pi(word, &task), Err(Error::Deadlock));
-    assert_eq!(domain.lock_pi(word, &task), Err(Error::Deadlock));
-    assert_eq!(at_once(domain.lock_pi_async(word, &task, &WaitOptions::new())), Err(Error::Deadlock));
-    assert_eq!(domain.try_lock_pi(word, &other), Err(Error::Again));
-    assert_eq!(word.load(Relaxed), WAITERS | 1, "set by try_lock_pi");
-    unlocked();
-}
 
 fn owner_hands_the_lock_to_waiters_of_every_kind_in_their_order() {
     let domain: &'static Domain = lasting_domain();
@@ -57,19 +34,6 @@ fn owner_hands_the_lock_to_waiters_of_every_kind_in_their_order() {
     assert_eq!(domain.unlock_pi(word, of_future), Ok(()));
     assert_eq!((thread_again.outcome(), word.load(Relaxed)), (Ok(()), WAITERS | 4));
     assert_eq!((domain.unlock_pi(word, last), word.load(Relaxed)), (Ok(()), 0));
-}
-
-fn thread_times_out_and_leaves_the_waiters_bit() {
-    let domain = domain();
-    let [owner, waiter] = tasks(&domain, [0, 5]);
-    let [word] = words();
-    assert_eq!(domain.lock_pi(word, &owner), Ok(()));
-    let soon = Some(Timeout::After(Duration::from_millis(2)));
-    assert_eq!(domain.lock_pi_with(word, &waiter, &WaitOptions::new().maybe_timeout(soon)), Err(Error::TimedOut));
-    assert_eq!((word.load(Relaxed), owner.priority()), (WAITERS | 1, Priority::NORMAL));
-    assert_eq!((domain.unlock_pi(word, &owner), word.load(Relaxed)), (Ok(()), 0));
-    // A free lock is taken although the timeout has expired.
-    assert_eq!(domain.lock_pi_with(word, &waiter, &WaitOptions::new().timeout(Timeout::After(Duration::ZERO))), Ok(()));
 }
 
 fn plain_wakes_do_not_reach_waiters_of_a_lock() {
@@ -187,36 +151,6 @@ fn faults_of_the_lock_are_resolved() {
     }
 }
 
-fn lock_in_unwritable_memory_is_a_fault_and_leaves_no_waiter() {
-    let (domain, memory) = (domain(), GuestMemory::new());
-    let [owner, waiter] = tasks(&domain, [0, 9]);
-    let word = memory.target(0);
-    let refused = || {
-        assert_eq!(domain.lock_pi(word, &waiter), Err(Error::Fault));
-        assert_eq!(at_once(domain.lock_pi_async(word, &waiter, &WaitOptions::new())), Err(Error::Fault));
-        assert_eq!(domain.try_lock_pi(word, &waiter), Err(Error::Fault));
-        assert_eq!(owner.priority(), Priority::NORMAL);
-    };
-    memory.make_read_only(true);
-    refused();
-    memory.word(0).store(1, Relaxed);
-    refused();
-    assert_eq!(domain.unlock_pi(word, &owner), Err(Error::Fault));
-    assert!(memory.faulted_in().contains(&(memory.at(0), Access::Write)));
-    memory.lose();
-    refused();
-    assert_eq!(domain.unlock_pi(word, &owner), Err(Error::Fault));
-    memory.restore();
-    memory.make_read_only(false);
-    let mut lock = pending(domain.lock_pi_async(word, &waiter, &WaitOptions::new()));
-    memory.make_read_only(true);
-    assert_eq!(domain.unlock_pi(word, &owner), Err(Error::Fault));
-    assert_eq!((poll(&mut lock), owner.priority()), (Poll::Pending, Priority::realtime(9)), "nothing has changed");
-    memory.make_read_only(false);
-    assert_eq!(domain.unlock_pi(word, &owner), Ok(()));
-    assert_eq!(poll(&mut lock), Poll::Ready(Ok(())));
-}
-
 /// A guest may write to a lock's word while one of its threads unlocks it: `before`, and `meanwhile` when the unlock
 /// has read that. Returns what the unlock does, and the word after it.
 fn unlock_while_a_guest_writes(before: u32, meanwhile: u32) -> (Result<(), Error>, u32) {
@@ -257,16 +191,13 @@ fn word_that_gets_a_bit_during_an_unlock_is_handed_over() {
 }
 
 on_domains![
-    free_lock_is_taken_without_a_wait_and_given_back,
     owner_hands_the_lock_to_waiters_of_every_kind_in_their_order,
-    thread_times_out_and_leaves_the_waiters_bit,
     plain_wakes_do_not_reach_waiters_of_a_lock,
     task_waits_in_one_place_at_a_time,
     task_of_another_domain_or_system_is_invalid,
     word_of_another_width_is_invalid,
     tid_is_of_one_living_task_and_fits_the_word,
     faults_of_the_lock_are_resolved,
-    lock_in_unwritable_memory_is_a_fault_and_leaves_no_waiter,
     word_that_changes_during_an_unlock_is_invalid_and_its_waiter_stays,
     word_that_gets_a_bit_during_an_unlock_is_handed_over,
 ];

@@ -14,7 +14,7 @@ use ufutex::{
 };
 
 use crate::common::domains::on_domains;
-use crate::common::futures::{Boxed, at_once, pending, poll};
+use crate::common::futures::{Boxed, pending, poll};
 use crate::common::guest_memory::GuestMemory;
 use crate::common::places::{Word, forever, words};
 use crate::common::random::Random;
@@ -322,64 +322,4 @@ fn tasks_of_another_namespace_are_in_no_chain() {
     assert!(run_in_namespaces(2) > 1000);
 }
 
-/// Each new owner takes a lock over together with a waiter, and then waits for the next lock, which has another waiter.
-fn new_owners_do_not_make_chains_longer() {
-    const LIMIT: usize = 8;
-    let (_, system) = Log::system(SystemConfig::new().max_pi_depth(LIMIT));
-    let domain: &'static Domain = forever(Domain::with_options(&system, DomainOptions::new()));
-    let mut tid = 0;
-    let mut task = || {
-        tid += 1;
-        forever(domain.task(tid).expect("the TID is free")) as &'static Task
-    };
-    // `last` is the task at the end of the chain, and `waits` are the waits of the chain.
-    let (mut last, mut waits) = (task(), Vec::new());
-    let mut length = 0;
-    loop {
-        // The next lock goes from `owner` to `heir`. Its other waiter is `last`, the end of the chain so far.
-        let (owner, heir) = (task(), task());
-        let [word] = words();
-        assert_eq!(domain.lock_pi(word, owner), Ok(()));
-        let mut heirs = pending(domain.lock_pi_async(word, heir, &WaitOptions::new()));
-        let mut wait = Box::pin(domain.lock_pi_async(word, last, &WaitOptions::new()));
-        match poll(&mut wait) {
-            Poll::Pending => waits.push(wait),
-            Poll::Ready(result) => {
-                assert_eq!(result, Err(Error::Deadlock));
-                break;
-            }
-        }
-        assert_eq!(domain.unlock_pi(word, owner), Ok(()));
-        assert_eq!(poll(&mut heirs), Poll::Ready(Ok(())));
-        (last, length) = (heir, length + 1);
-        assert!(length <= LIMIT + 1, "{length} waits");
-    }
-    assert_eq!((length, system.pi_chains_refused()), (LIMIT + 1, 1));
-}
-
-/// A lock that always has a waiter must not count as part of a long chain once its waiters own no contended lock.
-fn chain_length_of_a_lock_that_always_has_a_waiter_shrinks_again() {
-    let (_, system) = Log::system(SystemConfig::new().max_pi_depth(1));
-    let domain = Domain::with_options(&system, DomainOptions::new());
-    let [a, b, c, d, e] = [1, 2, 3, 4, 5].map(|tid| domain.task(tid).expect("the TID is free"));
-    let [busy, of_b, of_d] = words();
-    for (word, owner) in [(busy, &a), (of_b, &b), (of_d, &d)] {
-        assert_eq!(domain.lock_pi(word, owner), Ok(()));
-    }
-    let always = pending(domain.lock_pi_async(busy, &e, &WaitOptions::new()));
-    let waits = [
-        pending(domain.lock_pi_async(busy, &b, &WaitOptions::new())),
-        pending(domain.lock_pi_async(of_b, &c, &WaitOptions::new())),
-    ];
-    assert_eq!(at_once(domain.lock_pi_async(of_d, &a, &WaitOptions::new())), Err(Error::Deadlock), "three waits");
-    drop(waits);
-    drop(pending(domain.lock_pi_async(of_d, &a, &WaitOptions::new())));
-    drop(always);
-}
-
-on_domains![
-    no_operation_makes_chains_longer_than_allowed,
-    tasks_of_another_namespace_are_in_no_chain,
-    new_owners_do_not_make_chains_longer,
-    chain_length_of_a_lock_that_always_has_a_waiter_shrinks_again,
-];
+on_domains![no_operation_makes_chains_longer_than_allowed, tasks_of_another_namespace_are_in_no_chain,];

@@ -12,8 +12,7 @@ use ufutex::{
 use crate::common::domains::{domain, on_domains};
 use crate::common::futures::{pending, pending_with, poll};
 use crate::common::guest_memory::GuestMemory;
-use crate::common::places::{Word, lasting_domain, lasting_task, words};
-use crate::common::sleeping::Sleeping;
+use crate::common::places::words;
 use crate::common::waker::Notified;
 use crate::scheduler::tasks;
 
@@ -72,31 +71,25 @@ fn wait_dropped_with_the_lock_hands_it_to_the_next() {
     assert_eq!(word.load(Relaxed), 0);
 }
 
-fn lock_passes_several_dropped_futures_to_a_thread() {
-    let domain = lasting_domain();
-    let tasks = [1, 2, 3, 4, 5].map(|tid| lasting_task(domain, tid));
-    let [word]: [Word; 1] = words();
-    assert_eq!(domain.lock_pi(word, tasks[0]), Ok(()));
-    let row: Vec<_> = (1..4).map(|i| pending(domain.lock_pi_async(word, tasks[i], &WaitOptions::new()))).collect();
-    let thread = Sleeping::new(move || domain.lock_pi(word, tasks[4]));
-    assert_eq!(domain.unlock_pi(word, tasks[0]), Ok(()));
-    drop(row);
-    assert_eq!((thread.outcome(), word.load(Relaxed)), (Ok(()), WAITERS | 5));
-}
-
+/// A wait that has been handed the lock, by an unlock or by the owner's death, keeps it when it is ended.
 fn wait_ended_with_the_lock_keeps_it() {
-    for (cause, _) in CAUSES {
+    for ((cause, _), dies) in CAUSES.into_iter().flat_map(|cause| [(cause, false), (cause, true)]) {
         let domain = domain();
-        let [owner, second, third] = tasks(&domain, [0; 3]);
+        let [owner, heir, third] = tasks(&domain, [0; 3]);
         let [word] = words();
         assert_eq!(domain.lock_pi(word, &owner), Ok(()));
-        let mut ended = pending(domain.lock_pi_async(word, &second, &WaitOptions::new()));
+        let mut ended = pending(domain.lock_pi_async(word, &heir, &WaitOptions::new()));
         let mut next = pending(domain.lock_pi_async(word, &third, &WaitOptions::new()));
-        assert_eq!(domain.unlock_pi(word, &owner), Ok(()));
+        if dies {
+            drop(owner);
+        } else {
+            assert_eq!(domain.unlock_pi(word, &owner), Ok(()));
+        }
         assert_eq!(ended.as_mut().end(cause), Ok(()));
         drop(ended);
-        assert_eq!((word.load(Relaxed), poll(&mut next)), (WAITERS | 2, Poll::Pending));
-        assert_eq!(domain.unlock_pi(word, &second), Ok(()));
+        let died = if dies { OWNER_DIED } else { 0 };
+        assert_eq!((word.load(Relaxed), poll(&mut next)), (died | WAITERS | 2, Poll::Pending));
+        assert_eq!(domain.unlock_pi(word, &heir), Ok(()));
         assert_eq!(poll(&mut next), Poll::Ready(Ok(())));
     }
 }
@@ -156,22 +149,6 @@ fn last_wait_dropped_after_owner_death_leaves_a_word_that_cannot_be_written() {
     assert_eq!(heir.priority(), Priority::NORMAL, "no lock is left behind");
 }
 
-fn wait_ended_after_owner_death_corrects_the_word_and_keeps_the_lock() {
-    for (cause, _) in CAUSES {
-        let domain = domain();
-        let [owner, heir, third] = tasks(&domain, [0; 3]);
-        let [word] = words();
-        assert_eq!(domain.lock_pi(word, &owner), Ok(()));
-        let mut ended = pending(domain.lock_pi_async(word, &heir, &WaitOptions::new()));
-        let mut next = pending(domain.lock_pi_async(word, &third, &WaitOptions::new()));
-        drop(owner);
-        assert_eq!(ended.as_mut().end(cause), Ok(()));
-        assert_eq!(word.load(Relaxed), OWNER_DIED | WAITERS | 2);
-        assert_eq!(domain.unlock_pi(word, &heir), Ok(()));
-        assert_eq!(poll(&mut next), Poll::Ready(Ok(())));
-    }
-}
-
 /// The word may have become unwritable when the new owner is polled. The new owner has the lock nevertheless. When it
 /// dies, too, the next waiter gets the lock.
 fn new_owner_that_cannot_write_the_word_still_owns_the_lock() {
@@ -227,15 +204,13 @@ fn task_may_end_after_its_wait_was_leaked() {
 }
 
 on_domains![
+    wait_dropped_after_owner_death_hands_the_lock_to_the_next,
     wait_dropped_before_its_first_poll_leaves_no_trace,
     queued_wait_that_ends_keeps_the_order_of_the_others,
     wait_dropped_with_the_lock_hands_it_to_the_next,
-    lock_passes_several_dropped_futures_to_a_thread,
     wait_ended_with_the_lock_keeps_it,
-    wait_dropped_after_owner_death_hands_the_lock_to_the_next,
     last_wait_dropped_after_owner_death_frees_the_lock,
     last_wait_dropped_after_owner_death_leaves_a_word_that_cannot_be_written,
-    wait_ended_after_owner_death_corrects_the_word_and_keeps_the_lock,
     new_owner_that_cannot_write_the_word_still_owns_the_lock,
     faults_of_a_new_owner_are_resolved,
     task_may_end_after_its_wait_was_leaked,

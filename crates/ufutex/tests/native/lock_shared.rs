@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
 
 use ufutex::{
-    At, Domain, DomainOptions, Error, ObjectId, Requeue, Requeued, System, SystemConfig, WaitOptions,
-    pi::{OWNER_DIED, Priority, WAITERS},
+    At, Domain, DomainOptions, Error, ObjectId, System, SystemConfig, WaitOptions,
+    pi::{Priority, WAITERS},
 };
 
 use crate::common::domains::on_domains;
@@ -63,45 +63,13 @@ fn lock_and_priority_pass_between_domains() {
     assert_eq!(there.unlock_pi(of_b, &b), Err(Error::NotPermitted));
 }
 
-fn lock_of_a_dead_owner_passes_to_the_other_domain() {
-    let (log, system) = Log::system(SystemConfig::new());
-    let [here, there] = domains(&system);
-    let [a, b, c] = [here.task(1), there.task(2), here.task(3)].map(|task| task.expect("it is free"));
-    let [word] = words();
-    let lock = object(word, 64);
-    assert_eq!(here.lock_pi(lock, &a), Ok(()));
-    let mut b_waits = pending(there.lock_pi_async(lock, &b, &WaitOptions::new()));
-    let mut c_waits = pending(here.lock_pi_async(lock, &c, &WaitOptions::new()));
-    drop(a);
-    assert_eq!((poll(&mut b_waits), word.load(Relaxed)), (Poll::Ready(Ok(())), OWNER_DIED | WAITERS | 2));
-    drop(b_waits);
-    drop(b);
-    drop(there);
-    assert_eq!((poll(&mut c_waits), word.load(Relaxed)), (Poll::Ready(Ok(())), OWNER_DIED | WAITERS | 3));
-    assert_eq!(log.priorities(&[&c]), [0]);
-}
-
-/// A domain may be dropped before its tasks and their locks.
-fn owner_outlives_its_domain() {
-    let (_, system) = Log::system(SystemConfig::new());
-    let [here, there] = domains(&system);
-    let [a, b] = [here.task(1), there.task(2)].map(|task| task.expect("it is free"));
-    let [word] = words();
-    let lock = object(word, 64);
-    assert_eq!(here.lock_pi(lock, &a), Ok(()));
-    drop(here);
-    let mut b_waits = pending(there.lock_pi_async(lock, &b, &WaitOptions::new()));
-    drop(a);
-    assert_eq!(poll(&mut b_waits), Poll::Ready(Ok(())));
-}
-
 fn waiters_are_requeued_by_another_domain() {
     let (log, system) = Log::system(SystemConfig::new());
     let [here, there] = domains(&system);
     let [a, b, c] = [here.task(1), here.task(2), there.task(3)].map(|task| task.expect("it is free"));
     b.set_priority(Priority::realtime(7));
-    let [from, word, plain] = words();
-    let (condition, lock, elsewhere) = (object(from, 0), object(word, 64), object(plain, 128));
+    let [from, word] = words();
+    let (condition, lock) = (object(from, 0), object(word, 64));
     assert_eq!(there.lock_pi(lock, &c), Ok(()));
     let mut waits =
         [&a, &b].map(|task| pending(here.wait_requeue_pi_async(condition, 0, lock, task, &WaitOptions::new())));
@@ -111,21 +79,6 @@ fn waiters_are_requeued_by_another_domain() {
     assert_eq!(waits.each_mut().map(poll), [Poll::Pending, Poll::Ready(Ok(()))]);
     assert_eq!(here.unlock_pi(lock, &b), Ok(()));
     assert_eq!(poll(&mut waits[0]), Poll::Ready(Ok(())));
-    // Plain waiters can be requeued, too.
-    let mut plain_wait = pending(here.wait_async(condition, 0, &Default::default()));
-    assert_eq!(
-        there.requeue(condition, elsewhere, Requeue { wake: 0, requeue: 1 }),
-        Ok(Requeued { woken: 0, requeued: 1 })
-    );
-    assert_eq!(there.wake(elsewhere, 1), 1);
-    assert_eq!(poll(&mut plain_wait), Poll::Ready(Ok(())));
-    let dropped = pending(here.wait_async(condition, 0, &Default::default()));
-    assert_eq!(
-        there.requeue(condition, elsewhere, Requeue { wake: 0, requeue: 1 }),
-        Ok(Requeued { woken: 0, requeued: 1 })
-    );
-    drop(dropped);
-    assert_eq!(there.wake(elsewhere, 1), 0);
 }
 
 fn locks_differ_by_object_and_by_offset() {
@@ -176,8 +129,6 @@ fn lock_outlives_domains_and_tasks() {
 on_domains![
     private_lock_with_the_tid_of_another_domains_task_is_esrch,
     lock_and_priority_pass_between_domains,
-    lock_of_a_dead_owner_passes_to_the_other_domain,
-    owner_outlives_its_domain,
     lock_outlives_domains_and_tasks,
     waiters_are_requeued_by_another_domain,
     locks_differ_by_object_and_by_offset,

@@ -30,7 +30,6 @@ mod requeue;
 mod requeue_pi;
 mod requeue_pi_pieces;
 mod requeue_stress;
-mod requeued;
 mod robust;
 mod scheduler;
 #[cfg(target_os = "linux")] // interrupts threads by signals of the host

@@ -55,9 +55,6 @@ impl Target for &Interrupted<'_> {
         self.loads.set(loads);
         if loads > self.last_load { self.then } else { Ok(0) }
     }
-    fn compare_exchange(&self, _current: u32, _new: u32) -> Result<Result<u32, u32>, Fault> {
-        Err(Fault)
-    }
     fn fault_in(&self, _access: Access) -> Result<(), Fault> {
         let on_fault = self.on_fault.borrow_mut().take();
         self.then?;
@@ -320,12 +317,6 @@ impl Target for &Counted<'_> {
     fn load(&self) -> Result<u32, Fault> {
         self.loads.fetch_add(1, Relaxed);
         Ok(self.word.load(Relaxed))
-    }
-    fn compare_exchange(&self, _current: u32, _new: u32) -> Result<Result<u32, u32>, Fault> {
-        Err(Fault)
-    }
-    fn fault_in(&self, _access: Access) -> Result<(), Fault> {
-        Err(Fault)
     }
 }
 

@@ -4,13 +4,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
 
 use ufutex::{
-    At, Domain, DomainOptions, Error, GuestWord, Scope, System, SystemConfig, Task, Wait, WaitOptions,
-    pi::{OWNER_DIED, WAITERS},
+    At, Domain, DomainOptions, Error, Scope, System, SystemConfig, Task, WaitOptions,
+    pi::OWNER_DIED,
     syscall::{Number, Pointers},
 };
 
 use crate::common::domains::{domain, on_domains};
-use crate::common::futures::{Boxed, at_once, pending, poll};
+use crate::common::futures::{at_once, pending, poll};
 use crate::common::guest_memory::GuestMemory;
 
 const BOTH: [Pointers; 2] = [Pointers::Narrow, Pointers::Wide];
@@ -61,12 +61,6 @@ impl<'m> List<'m> {
     fn word(&self, entry: u64) -> u32 {
         self.memory.word(entry + OFFSET).load(Relaxed)
     }
-
-    /// A future that waits for an entry's word with the key that the walk's wakes use.
-    fn waiter<'d>(&self, domain: &'d Domain, entry: u64) -> Boxed<Wait<'d, At<GuestWord<'m, GuestMemory>>>> {
-        let word = At::address_space(self.memory.target(entry + OFFSET));
-        pending(domain.wait_async(word, self.word(entry).into(), &Default::default()))
-    }
 }
 
 fn lengths_of_heads_are_checked_and_heads_are_kept() {
@@ -82,47 +76,6 @@ fn lengths_of_heads_are_checked_and_heads_are_kept() {
     assert_eq!(BOTH.map(|pointers| task.robust_list(pointers)), [0x1000 + 12, 0x1000 + 24]);
 }
 
-fn words_that_name_the_task_are_released_and_one_waiter_of_each_is_woken() {
-    for pointers in BOTH {
-        let (domain, memory) = (domain(), GuestMemory::new());
-        let task = domain.task(TID).expect("it is free");
-        let list = List::new(&memory, pointers);
-        let entries = [0x100, 0x200, 0x300, 0x400];
-        let words = [TID, WAITERS | TID, WAITERS | 6, WAITERS | OWNER_DIED | TID];
-        let after = [OWNER_DIED, WAITERS | OWNER_DIED, WAITERS | 6, WAITERS | OWNER_DIED];
-        let woken = [false, true, false, true];
-        list.link(&task, &entries, 0);
-        for (entry, word) in std::iter::zip(entries, words) {
-            list.set(entry, word);
-        }
-        let mut waits = entries.map(|entry| [(); 2].map(|()| list.waiter(&domain, entry)));
-        end(&domain, task, &memory);
-        assert_eq!(entries.map(|entry| list.word(entry)), after, "{pointers:?}");
-        let ready = waits.each_mut().map(|waits| waits.each_mut().map(|wait| poll(wait).is_ready()));
-        assert_eq!(ready, woken.map(|first| [first, false]), "{pointers:?}");
-        assert_eq!(domain.task(TID).map(|task| task.tid()), Ok(TID), "the TID is free");
-    }
-}
-
-fn entry_of_lock_pi_is_released_and_not_woken() {
-    for pointers in BOTH {
-        let (domain, memory) = (domain(), GuestMemory::new());
-        let [task, heir] = [TID, 6].map(|tid| domain.task(tid).expect("it is free"));
-        let list = List::new(&memory, pointers);
-        list.link(&task, &[0x100 | 1, 0x200 | 1], 0);
-        let lock = memory.target(0x100 + OFFSET);
-        assert_eq!(domain.lock_pi(lock, &task), Ok(()));
-        let mut waits = pending(domain.lock_pi_async(lock, &heir, &WaitOptions::new()));
-        // This entry is marked as a PI lock but is a plain word. Its waiter is not woken.
-        list.set(0x200, WAITERS | TID);
-        let mut plain = list.waiter(&domain, 0x200);
-        end(&domain, task, &memory);
-        assert_eq!(list.word(0x100), WAITERS | OWNER_DIED, "until the new owner is polled");
-        assert_eq!((poll(&mut waits), list.word(0x100)), (Poll::Ready(Ok(())), WAITERS | OWNER_DIED | 6));
-        assert_eq!((poll(&mut plain), list.word(0x200)), (Poll::Pending, WAITERS | OWNER_DIED));
-    }
-}
-
 /// A system that walks at most `entries` entries of a list.
 fn limited(entries: usize) -> System {
     System::with_config(SystemConfig::new().max_robust(entries)).expect("the memory is there")
@@ -134,7 +87,7 @@ fn list_longer_than_the_limit_is_cut_and_counted() {
         let domain = Domain::with_options(&system, DomainOptions::new());
         let entries = [0x100, 0x200, 0x300, 0x400];
         let list = List::new(&memory, pointers);
-        for length in [0, 1, 2, 4] {
+        for length in 0..=4 {
             let task = domain.task(TID).expect("it is free");
             list.link(&task, &entries[..length], 0x500);
             for entry in entries.into_iter().chain([0x500]) {
@@ -147,23 +100,6 @@ fn list_longer_than_the_limit_is_cut_and_counted() {
             assert_eq!(system.robust_lists_cut() - before, u64::from(length > 3), "{length} of 3");
             assert_eq!(list.word(0x500), OWNER_DIED, "the pending operation all the same");
         }
-    }
-}
-
-fn list_at_the_limit_is_not_cut() {
-    for pointers in BOTH {
-        let (system, memory) = (limited(3), GuestMemory::new());
-        let domain = Domain::with_options(&system, DomainOptions::new());
-        let task = domain.task(TID).expect("it is free");
-        let list = List::new(&memory, pointers);
-        let entries = [0x100, 0x200, 0x300];
-        list.link(&task, &entries, 0);
-        for entry in entries {
-            list.set(entry, TID);
-        }
-        end(&domain, task, &memory);
-        assert_eq!(entries.map(|entry| list.word(entry)), [OWNER_DIED; 3]);
-        assert_eq!(system.robust_lists_cut(), 0);
     }
 }
 
@@ -248,16 +184,6 @@ fn task_whose_end_is_refused_keeps_its_robust_locks() {
     assert_eq!(list.word(0x100), OWNER_DIED);
 }
 
-fn tid_of_a_task_that_has_ended_is_free() {
-    let (domain, memory) = (domain(), GuestMemory::new());
-    let task = domain.task(TID).expect("it is free");
-    assert_eq!(domain.exit(&task, &memory), Ok(()));
-    let successor = domain.task(TID).expect("it is free again");
-    drop(task);
-    assert_eq!(domain.task(TID).err(), Some(Error::Busy), "the successor has it");
-    drop(successor);
-}
-
 fn task_of_another_domain_is_not_ended() {
     let (domain, other, memory) = (domain(), domain(), GuestMemory::new());
     let task = domain.task(TID).expect("it is free");
@@ -312,12 +238,8 @@ on_domains![
     task_that_has_ended_takes_no_lock_and_makes_other_calls,
     task_whose_end_is_refused_keeps_its_robust_locks,
     task_of_another_domain_is_not_ended,
-    tid_of_a_task_that_has_ended_is_free,
     lengths_of_heads_are_checked_and_heads_are_kept,
-    words_that_name_the_task_are_released_and_one_waiter_of_each_is_woken,
-    entry_of_lock_pi_is_released_and_not_woken,
     list_longer_than_the_limit_is_cut_and_counted,
-    list_at_the_limit_is_not_cut,
     faults_of_a_list_and_its_words_are_resolved,
     both_lists_are_walked_and_a_task_without_leaves_memory_alone,
 ];

@@ -7,19 +7,16 @@ use std::time::Duration;
 
 use ufutex::{
     Cause, Clock, Domain, DomainOptions, System, SystemConfig, Task, Timeout,
-    pi::{OWNER_DIED, Priority, WAITERS},
+    pi::{Priority, WAITERS},
     syscall::{ERESTART_RESTARTBLOCK, ERESTARTNOINTR, ERESTARTSYS, Number, Resume, Syscall, resume},
     timer::{Base, Clocks},
 };
 
 use crate::common::arena::{Arena, Rights};
 use crate::common::domains::{domain, on_domains};
-use crate::common::errno::{EAGAIN, EDEADLK, EFAULT, EINTR, EINVAL, ENOSYS, ETIMEDOUT};
-use crate::common::futures::{Boxed, at_once, pending, pending_with, poll};
+use crate::common::errno::{EAGAIN, EFAULT, EINTR, EINVAL, ENOSYS, ETIMEDOUT};
+use crate::common::futures::{Boxed, at_once, pending, poll};
 use crate::common::guest_memory::GuestMemory;
-use crate::common::places::{forever, lasting_domain, lasting_task};
-use crate::common::sleeping::Sleeping;
-use crate::common::waker::Notified;
 use crate::scheduler::tasks;
 
 const PRIVATE: u64 = 128;
@@ -30,10 +27,8 @@ const CMP_REQUEUE: u64 = PRIVATE | 4;
 const WAKE_OP: u64 = PRIVATE | 5;
 const LOCK_PI: u64 = PRIVATE | 6;
 const UNLOCK_PI: u64 = PRIVATE | 7;
-const TRYLOCK_PI: u64 = PRIVATE | 8;
 const WAIT_BITSET: u64 = PRIVATE | 9;
 const WAIT_REQUEUE_PI: u64 = PRIVATE | 11;
-const CMP_REQUEUE_PI: u64 = PRIVATE | 12;
 const LOCK_PI2: u64 = PRIVATE | 13;
 
 /// Offsets of the words and of a `struct timespec`.
@@ -95,28 +90,6 @@ fn timeout_of(call: &Boxed<Call<'_, '_, '_>>) -> Option<Timeout> {
     call.as_ref().get_ref().timeout()
 }
 
-fn calls_that_do_not_block_are_done_at_once() {
-    let (domain, memory) = (domain(), GuestMemory::new());
-    let [task, other] = tasks(&domain, [0; 2]);
-    let guest = Guest { domain: &domain, task: &task, memory: &memory };
-    assert_eq!(guest.futex_now(WORD, WAIT, [1, 0, 0, 0]), EAGAIN);
-    assert_eq!(guest.futex_now(WORD + 1, WAIT, [0, 0, 0, 0]), EINVAL);
-    assert_eq!(guest.futex_now(WORD, 77, [0; 4]), ENOSYS);
-    assert_eq!(guest.futex_now(WORD, WAKE, [1, 0, 0, 0]), 0);
-    assert_eq!(guest.futex_now(LOCK, LOCK_PI, [0; 4]), 0);
-    assert_eq!(memory.word(LOCK).load(Relaxed), 1);
-    assert_eq!(guest.futex_now(LOCK, LOCK_PI2, [0; 4]), EDEADLK);
-    assert_eq!(guest.with(&other).futex_now(LOCK, TRYLOCK_PI, [0; 4]), EAGAIN);
-    assert_eq!(guest.with(&other).futex_now(LOCK, UNLOCK_PI, [0; 4]), -1);
-    assert_eq!(guest.futex_now(LOCK, UNLOCK_PI, [0; 4]), 0);
-    assert_eq!(at_once(guest.call(Number::SetRobustList, [memory.at(64), 24, 0, 0, 0, 0])), 0);
-    assert_eq!(task.robust_list(ufutex::syscall::Pointers::Wide), memory.at(64));
-    assert_eq!(at_once(guest.call(Number::RestartSyscall, [0; 6])), EINTR);
-    memory.lose();
-    assert_eq!(guest.futex_now(WORD, WAIT, [0; 4]), EFAULT);
-    assert_eq!(guest.futex_now(WORD, WAKE, [1, 0, 0, 0]), 0, "a private wake touches no memory");
-}
-
 fn calls_that_do_not_block_are_made_before_the_first_poll() {
     let (domain, memory) = (domain(), GuestMemory::new());
     let task = domain.task(1).expect("it is free");
@@ -129,44 +102,6 @@ fn calls_that_do_not_block_are_made_before_the_first_poll() {
     let unpolled = guest.futex(WORD, WAIT, [0; 4]);
     assert_eq!(guest.futex_now(WORD, WAKE, [9, 0, 0, 0]), 0);
     drop(unpolled);
-}
-
-fn waits_are_woken_and_requeued() {
-    let (domain, memory) = (domain(), GuestMemory::new());
-    let tasks = tasks(&domain, [0; 5]);
-    let guest = Guest { domain: &domain, task: &tasks[0], memory: &memory };
-    let (notified, waker) = Notified::new();
-    let mut wait = pending_with(guest.futex(WORD, WAIT, [0; 4]), &waker);
-    let mut bits = pending(guest.with(&tasks[1]).futex(WORD, WAIT_BITSET, [0, 0, 0, 0b10]));
-    let array = guest.waitv(&[512, WORD]);
-    let mut any = pending(guest.with(&tasks[2]).call(Number::FutexWaitv, [array, 2, 0, 0, 0, 0]));
-    let mask = u64::from(u32::MAX);
-    let mut newer =
-        pending(guest.with(&tasks[3]).call(Number::FutexWait, [memory.at(WORD), 0, mask, PRIVATE | 2, 0, 1]));
-    assert_eq!(guest.with(&tasks[4]).futex_now(WORD, CMP_REQUEUE, [1, 3, memory.at(LOCK), 0]), 4);
-    assert_eq!((notified.times(), poll(&mut wait)), (1, Poll::Ready(0)));
-    assert_eq!((poll(&mut bits), poll(&mut any), poll(&mut newer)), (Poll::Pending, Poll::Pending, Poll::Pending));
-    // Adds 1 to the lock's word, and wakes there if it was 0.
-    let op = 1 << 28 | 1 << 12;
-    assert_eq!(guest.futex_now(WORD, WAKE_OP, [1, 3, memory.at(LOCK), op]), 3);
-    assert_eq!(memory.word(LOCK).load(Relaxed), 1);
-    assert_eq!((poll(&mut bits), poll(&mut any), poll(&mut newer)), (Poll::Ready(0), Poll::Ready(1), Poll::Ready(0)));
-}
-
-fn locks_and_conditions_of_futures() {
-    let (domain, memory) = (domain(), GuestMemory::new());
-    let [owner, waiter, third] = tasks(&domain, [0; 3]);
-    let guest = Guest { domain: &domain, task: &owner, memory: &memory };
-    assert_eq!(guest.futex_now(LOCK, LOCK_PI, [0; 4]), 0);
-    let lock = memory.at(LOCK);
-    let mut condition = pending(guest.with(&waiter).futex(WORD, WAIT_REQUEUE_PI, [0, 0, lock, 0]));
-    assert_eq!(guest.futex_now(WORD, CMP_REQUEUE_PI, [1, 9, lock, 0]), 1);
-    let mut locks = pending(guest.with(&third).futex(LOCK, LOCK_PI2, [0; 4]));
-    assert_eq!(guest.futex_now(LOCK, UNLOCK_PI, [0; 4]), 0);
-    assert_eq!((poll(&mut condition), poll(&mut locks)), (Poll::Ready(0), Poll::Pending));
-    drop(condition);
-    assert_eq!(domain.exit(&waiter, &memory), Ok(()));
-    assert_eq!((poll(&mut locks), memory.word(LOCK).load(Relaxed)), (Poll::Ready(0), OWNER_DIED | WAITERS | 3));
 }
 
 fn timeouts_taken_by_the_embedder_are_not_handled_by_the_engine() {
@@ -298,34 +233,6 @@ fn interrupted_wait_is_continued_with_the_same_deadline() {
     assert_eq!(call.as_mut().end(Cause::TimedOut), ETIMEDOUT);
 }
 
-fn blocking_calls_of_threads_are_interrupted() {
-    let domain: &'static Domain = lasting_domain();
-    let task = lasting_task(domain, 1);
-    let memory = forever(GuestMemory::new());
-    let word = memory.at(WORD);
-    memory.store(TIME, 8, 1 << 33);
-    let futex = move |op, time| domain.syscall(task, memory, Number::Futex, [word, op, 0, time, 0, 1]);
-    let thread = Sleeping::new(move || futex(WAIT, 0));
-    assert_eq!(futex(WAKE, 0), 1, "which takes 0 for 1");
-    assert_eq!(thread.outcome(), 0);
-    for (op, time, result) in [
-        (WAIT, 0, ERESTARTSYS),
-        (WAIT_BITSET, memory.at(TIME), ERESTART_RESTARTBLOCK),
-        (WAIT, memory.at(TIME), ERESTART_RESTARTBLOCK),
-    ] {
-        let thread = Sleeping::new(move || futex(op, time));
-        task.interrupt().raise();
-        assert_eq!(thread.outcome(), -result);
-        task.interrupt().clear();
-    }
-    let thread = Sleeping::new(move || domain.syscall(task, memory, Number::RestartSyscall, [0; 6]));
-    assert_eq!(futex(WAKE, 0), 1);
-    assert_eq!(thread.outcome(), 0);
-    memory.store(TIME, 8, 0);
-    assert_eq!(futex(WAIT, memory.at(TIME)), ETIMEDOUT);
-    assert_eq!(futex(WAIT_BITSET, memory.at(TIME)), ETIMEDOUT);
-}
-
 /// The embedder provides the guest's clock. A relative timeout is added to the current time of that clock.
 fn relative_timeout_uses_the_embedders_clock() {
     let (domain, memory) = (domain(), GuestMemory::new());
@@ -447,17 +354,13 @@ fn waits_for_too_many_words_are_refused_and_counted() {
 on_domains![
     robust_unlock_is_one_call,
     waits_for_too_many_words_are_refused_and_counted,
-    calls_that_do_not_block_are_done_at_once,
     calls_that_do_not_block_are_made_before_the_first_poll,
-    waits_are_woken_and_requeued,
-    locks_and_conditions_of_futures,
     timeouts_taken_by_the_embedder_are_not_handled_by_the_engine,
     interrupted_calls_return_how_they_are_restarted,
     ended_call_that_was_woken_returns_the_wake,
     interrupted_wait_is_continued_with_the_same_deadline,
     relative_timeout_uses_the_embedders_clock,
     relative_timeout_uses_the_systems_clocks,
-    blocking_calls_of_threads_are_interrupted,
 ];
 
 #[test]

@@ -14,13 +14,12 @@ use ufutex::{
 use crate::common::domains::{domain, on_domains, system};
 use crate::common::futures::poll;
 use crate::common::places::neighbours;
-use crate::common::waiters::{idle, queue};
+use crate::common::waiters::{waiter_on, waiters_on};
 
 fn address_of_a_word_meets_its_reference() {
     let (domain, words) = (domain(), [const { AtomicU32::new(0) }; 3]);
     let address = |i: usize| Address::of(&raw const words[i]);
-    let mut waiters = idle(3);
-    let queued: Vec<_> = waiters.iter_mut().map(|waiter| queue(&domain, waiter, &words[0])).collect();
+    let queued = waiters_on(&domain, &words[0], 3);
     assert_eq!(
         domain.requeue(address(0), address(1), Requeue { wake: 0, requeue: 1 }),
         Ok(Requeued { woken: 0, requeued: 1 })
@@ -39,8 +38,7 @@ fn address_of_a_freed_word_can_be_woken() {
     let domain = domain();
     let word = Box::new(AtomicU32::new(0));
     let address = Address::of(&raw const *word);
-    let mut waiters = idle(1);
-    let queued = queue(&domain, &mut waiters[0], &*word);
+    let queued = waiter_on(&domain, &*word);
     drop(word);
     assert_eq!(domain.wake(Address::of(std::ptr::null::<u8>()), 1), 0);
     assert_eq!(domain.wake(address, 1), 1);
@@ -50,8 +48,7 @@ fn address_of_a_freed_word_can_be_woken() {
 fn address_of_a_shared_word_meets_it() {
     let (domain, word) = (domain(), AtomicU32::new(0));
     let id = ObjectId::new(5).expect("a number");
-    let mut waiters = idle(1);
-    let queued = queue(&domain, &mut waiters[0], At::object(&word, id, 8));
+    let queued = waiter_on(&domain, At::object(&word, id, 8));
     assert_eq!(domain.wake(Address::of(&raw const word), 1), 0, "a private word");
     assert_eq!(domain.wake(At::object(Address::of(&raw const word), id, 8), 1), 1);
     assert!(queued.is_woken());
@@ -168,8 +165,7 @@ fn wait_loads_its_word_once_an_attempt() {
 fn wake_is_done_during(early_return: bool, at: u32) -> bool {
     let domain = Domain::with_options(&system(), DomainOptions::new().early_return(early_return));
     let [word, neighbour] = neighbours();
-    let mut waiters = idle(1);
-    let _queued = queue(&domain, &mut waiters[0], neighbour);
+    let _queued = waiter_on(&domain, neighbour);
     let (begin, begun) = channel();
     let (is_done, was_done) = (AtomicBool::new(false), AtomicBool::new(false));
     std::thread::scope(|scope| {
@@ -224,8 +220,7 @@ impl Target for ReadOnly<'_> {
 
 fn target_with_load_alone_can_be_waited_for_and_not_written() {
     let (domain, word) = (domain(), AtomicU32::new(0));
-    let mut waiters = idle(1);
-    let queued = queue(&domain, &mut waiters[0], ReadOnly(&word));
+    let queued = waiter_on(&domain, ReadOnly(&word));
     let set = WakeOp { modify: Modify::Set(1), compare: Compare::Eq(0) };
     assert_eq!(domain.wake_op(&word, 1, ReadOnly(&word), set, 1), Err(Error::Fault));
     assert!(!queued.is_woken());

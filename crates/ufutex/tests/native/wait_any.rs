@@ -10,8 +10,7 @@ use crate::common::domains::{domain, on_domains};
 use crate::common::futures::{at_once, pending, pending_with, poll, poll_with};
 use crate::common::guest_memory::GuestMemory;
 use crate::common::places::{Word, forever, lasting_domain, neighbours, words};
-use crate::common::sleeping::Sleeping;
-use crate::common::waiters::{idle, nonzero, queue};
+use crate::common::waiters::{nonzero, waiter_on};
 use crate::common::waker::{Notified, block_on};
 
 const PLAINLY: WaitOptions = WaitOptions::new();
@@ -23,22 +22,6 @@ fn any<const N: usize>(words: [Word; N]) -> [(Word, u32); N] {
 /// Triples of words, in most likely different buckets and in one bucket.
 fn triples() -> [[Word; 3]; 3] {
     [words(), words(), neighbours()]
-}
-
-fn thread_and_future_are_woken_by_any_word_and_return_its_index() {
-    let domain = lasting_domain();
-    for words in triples() {
-        for i in 0..3 {
-            let thread = Sleeping::new(move || domain.wait_any(&any(words), &PLAINLY));
-            let (notified, waker) = Notified::new();
-            let mut future = pending_with(domain.wait_any_async(any(words), &PLAINLY), &waker);
-            assert_eq!(domain.wake(words[i], usize::MAX), 2);
-            assert_eq!(thread.outcome(), Ok(i));
-            assert_eq!(notified.times(), 1);
-            assert_eq!(poll(&mut future), Poll::Ready(Ok(i)));
-            assert_eq!(words.map(|word| domain.wake(word, usize::MAX)), [0; 3], "it has left them all");
-        }
-    }
 }
 
 /// As in the kernel, the result is the index of the last word that has been woken. The other wakes are consumed with
@@ -55,19 +38,6 @@ fn last_of_the_woken_words_is_the_result() {
             assert_eq!(poll(&mut wait), Poll::Ready(Ok(woken.ilog2() as usize)));
             drop(wait);
             assert!(next.iter_mut().all(|next| poll(next).is_pending()), "received, so not passed on");
-        }
-    }
-}
-
-fn word_that_differs_ends_the_wait_at_once() {
-    let domain = domain();
-    for words in triples() {
-        for i in 0..3 {
-            words.iter().for_each(|word| word.store(0, Relaxed));
-            words[i].store(1, Relaxed);
-            assert_eq!(at_once(domain.wait_any_async(any(words), &PLAINLY)), Err(Error::Again));
-            assert_eq!(domain.wait_any(&any(words), &PLAINLY), Err(Error::Again));
-            assert_eq!(words.map(|word| domain.wake(word, usize::MAX)), [0; 3]);
         }
     }
 }
@@ -142,21 +112,6 @@ fn dropped_future_that_was_not_woken_leaves_nothing_behind() {
     }
 }
 
-fn no_word_and_too_many_are_invalid() {
-    let domain = domain();
-    let none: [(Word, u32); 0] = [];
-    assert_eq!(domain.wait_any(&none, &PLAINLY), Err(Error::Invalid));
-    assert_eq!(at_once(domain.wait_any_async(none, &PLAINLY)), Err(Error::Invalid));
-    let [word] = words();
-    let many = vec![(word, 0); 129];
-    assert_eq!(domain.wait_any(&many, &PLAINLY), Err(Error::Invalid));
-    assert_eq!(at_once(domain.wait_any_async(&many, &PLAINLY)), Err(Error::Invalid));
-    assert_eq!(domain.wake(word, usize::MAX), 0);
-    let mut most = pending(domain.wait_any_async(&many[1..], &PLAINLY));
-    assert_eq!(domain.wake(word, usize::MAX), 128);
-    assert_eq!(poll(&mut most), Poll::Ready(Ok(127)));
-}
-
 fn system_limits_the_number_of_words() {
     let system = System::with_config(SystemConfig::new().max_waitv(2)).expect("the memory is there");
     let domain = Domain::with_options(&system, DomainOptions::new());
@@ -165,18 +120,6 @@ fn system_limits_the_number_of_words() {
     let mut two = pending(domain.wait_any_async(any([a, b]), &PLAINLY));
     assert_eq!(domain.wake(b, 1), 1);
     assert_eq!(poll(&mut two), Poll::Ready(Ok(1)));
-}
-
-fn thread_times_out_and_leaves_every_queue() {
-    let domain = domain();
-    for words in triples() {
-        let soon = PLAINLY.timeout(Timeout::After(Duration::from_millis(2)));
-        assert_eq!(domain.wait_any(&any(words), &soon), Err(Error::TimedOut));
-        assert_eq!(words.map(|word| domain.wake(word, usize::MAX)), [0; 3]);
-        let long = PLAINLY.timeout(Timeout::After(Duration::ZERO));
-        words[1].store(1, Relaxed);
-        assert_eq!(domain.wait_any(&any(words), &long), Err(Error::Again), "compared before");
-    }
 }
 
 fn timeout_of_a_future_ends_it() {
@@ -228,9 +171,7 @@ fn waker_of_the_last_poll_is_woken_by_every_word() {
 fn bitset_and_priority_hold_for_every_word() {
     let domain = domain();
     let [a, b] = words();
-    let mut waiters = idle(2);
-    let [of_a, of_b] = &mut waiters[..] else { unreachable!() };
-    let (of_a, of_b) = (queue(&domain, of_a, a), queue(&domain, of_b, b));
+    let (of_a, of_b) = (waiter_on(&domain, a), waiter_on(&domain, b));
     let options = PLAINLY.bitset(nonzero(0b10)).realtime_priority(1);
     let mut wait = pending(domain.wait_any_async(any([a, b]), &options));
     assert_eq!(domain.wake_bitset(b, 1, nonzero(0b01)), 1);
@@ -240,50 +181,15 @@ fn bitset_and_priority_hold_for_every_word() {
     assert_eq!(poll(&mut wait), Poll::Ready(Ok(0)));
 }
 
-/// Two threads each wake one of the words once for each wait.
-fn no_wake_of_two_wakers_at_once_is_lost() {
-    let domain = lasting_domain();
-    let [a, b] = words::<2>();
-    let waiter = Sleeping::start(move || {
-        let (mut seen, mut rounds) = ([0; 2], 0);
-        while seen != [500; 2] {
-            let expected = [a, b].map(|word| word.load(Relaxed));
-            if expected == seen {
-                let result = domain.wait_any(&[(a, expected[0]), (b, expected[1])], &PLAINLY);
-                assert!(matches!(result, Ok(0 | 1) | Err(Error::Again)), "{result:?}");
-            }
-            seen = [a, b].map(|word| word.load(Relaxed));
-            rounds += 1;
-        }
-        rounds
-    });
-    std::thread::scope(|scope| {
-        for word in [a, b] {
-            scope.spawn(move || {
-                for _ in 0..500 {
-                    word.fetch_add(1, Relaxed);
-                    domain.wake(word, 1);
-                }
-            });
-        }
-    });
-    assert!(waiter.outcome() > 0);
-}
-
 on_domains![
-    thread_and_future_are_woken_by_any_word_and_return_its_index,
     last_of_the_woken_words_is_the_result,
-    word_that_differs_ends_the_wait_at_once,
     wake_before_all_words_are_queued_counts,
     fault_of_a_word_ends_the_wait,
     dropped_future_passes_each_of_its_wakes_on,
     dropped_future_that_was_not_woken_leaves_nothing_behind,
-    no_word_and_too_many_are_invalid,
     system_limits_the_number_of_words,
-    thread_times_out_and_leaves_every_queue,
     timeout_of_a_future_ends_it,
     end_returns_its_cause_unless_a_word_was_woken,
     waker_of_the_last_poll_is_woken_by_every_word,
     bitset_and_priority_hold_for_every_word,
-    no_wake_of_two_wakers_at_once_is_lost,
 ];

@@ -4,13 +4,13 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 use std::task::Poll;
 
-use ufutex::{Access, At, Compare, Domain, Error, Fault, Key, Modify, Requeue, Target, WaitOptions, WakeOp};
+use ufutex::{Access, At, Compare, Domain, Error, Fault, Key, Modify, Requeue, Target, WakeOp};
 
 use crate::common::domains::{domain, on_domains};
-use crate::common::futures::{pending, pending_with, poll};
+use crate::common::futures::{pending_with, poll};
 use crate::common::guest_memory::GuestMemory;
 use crate::common::places::{Word, pairs, words};
-use crate::common::waiters::{idle, queue};
+use crate::common::waiters::{queue, waiter_on, waiters_on};
 use crate::common::waker::Notified;
 
 const NOTHING: WakeOp = WakeOp { modify: Modify::Add(0), compare: Compare::Eq(i32::MIN) };
@@ -19,27 +19,16 @@ const BOTH: WakeOp = WakeOp { modify: Modify::Add(0), compare: Compare::Ne(i32::
 fn each_word_has_a_count_of_its_own() {
     let domain = domain();
     for [first, second] in pairs() {
-        for (count, second_count) in
-            [(0, 0), (1, 0), (0, 17), (17, 0), (2, 3), (16, 17), (20, 20), (40, 1), (usize::MAX, 16)]
-        {
+        for counts in [[0, 0], [1, 0], [0, 17], [17, 0], [2, 3], [16, 17], [20, 20], [40, 1], [usize::MAX, 16]] {
             for op in [BOTH, NOTHING] {
-                let mut waiters = idle(60);
-                let mut queued: Vec<_> = waiters
-                    .iter_mut()
-                    .enumerate()
-                    .map(|(i, w)| queue(&domain, w, if i < 30 { first } else { second }))
-                    .collect();
-                let of_first = count.min(30);
-                let of_second = if op == BOTH { second_count.min(30) } else { 0 };
-                let woken = domain.wake_op(first, count, second, op, second_count);
-                assert_eq!(woken, Ok(of_first + of_second), "{count} and {second_count}");
-                for (i, queued) in queued.iter().enumerate() {
-                    let is_first = i < of_first || (30..30 + of_second).contains(&i);
-                    assert_eq!(queued.is_woken(), is_first, "{count} and {second_count}: number {i}");
+                let queued = [first, second].map(|word| waiters_on(&domain, word, 30));
+                let expected = [counts[0].min(30), if op == BOTH { counts[1].min(30) } else { 0 }];
+                let woken = domain.wake_op(first, counts[0], second, op, counts[1]);
+                assert_eq!(woken, Ok(expected[0] + expected[1]), "{counts:?}");
+                for (queued, woken) in std::iter::zip(&queued, expected) {
+                    assert!((0..30).all(|i| queued[i].is_woken() == (i < woken)), "{counts:?}");
                 }
-                assert_eq!(domain.wake(first, usize::MAX), 30 - of_first);
-                assert_eq!(domain.wake(second, usize::MAX), 30 - of_second);
-                assert!(queued.drain(..).all(|mut queued| !queued.cancel()));
+                assert_eq!([first, second].map(|word| domain.wake(word, usize::MAX)), expected.map(|woken| 30 - woken));
             }
         }
     }
@@ -49,10 +38,8 @@ fn private_and_shared_words_do_not_mix() {
     let domain = domain();
     for [first, second] in pairs() {
         let shared = At::address_space(second);
-        let mut waiters = idle(3);
-        let [a, b, c] = &mut waiters[..] else { unreachable!() };
-        let of_first = queue(&domain, a, first);
-        let (of_second, of_shared) = (queue(&domain, b, second), queue(&domain, c, shared));
+        let of_first = waiter_on(&domain, first);
+        let (of_second, of_shared) = (waiter_on(&domain, second), waiter_on(&domain, shared));
         assert_eq!(domain.wake_op(first, 1, shared, BOTH, 1), Ok(2));
         assert!(of_first.is_woken() && of_shared.is_woken() && !of_second.is_woken());
         assert_eq!(domain.wake_op(shared, 1, second, BOTH, 1), Ok(1));
@@ -81,9 +68,7 @@ fn faults_of_the_second_word_are_resolved_and_it_is_changed_once() {
     for (reads, writes) in [(0, 0), (1, 0), (0, 1), (3, 0), (2, 2), (0, 500)] {
         let (domain, memory) = (domain(), GuestMemory::new());
         let (first, second) = (memory.target(0), memory.target(256));
-        let mut waiters = idle(2);
-        let [a, b] = &mut waiters[..] else { unreachable!() };
-        let (a, b) = (queue(&domain, a, first), queue(&domain, b, second));
+        let (a, b) = (waiter_on(&domain, first), waiter_on(&domain, second));
         memory.fault_next_loads(reads);
         memory.fault_next_exchanges(writes);
         let op = WakeOp { modify: Modify::Add(3), compare: Compare::Eq(0) };
@@ -97,9 +82,7 @@ fn faults_of_the_second_word_are_resolved_and_it_is_changed_once() {
 fn unwritable_second_word_is_a_fault_and_wakes_no_waiter() {
     let (domain, memory) = (domain(), GuestMemory::new());
     let (first, second) = (memory.target(0), memory.target(256));
-    let mut waiters = idle(2);
-    let [a, b] = &mut waiters[..] else { unreachable!() };
-    let (a, b) = (queue(&domain, a, first), queue(&domain, b, second));
+    let (a, b) = (waiter_on(&domain, first), waiter_on(&domain, second));
     memory.make_read_only(true);
     assert_eq!(domain.wake_op(first, 1, second, BOTH, 1), Err(Error::Fault));
     memory.make_read_only(false);
@@ -137,8 +120,7 @@ fn no_lock_is_held_while_a_fault_is_resolved() {
 fn second_word_of_another_width_is_invalid() {
     fn refused(domain: &Domain, second: impl Target) {
         let [first] = words();
-        let mut waiters = idle(1);
-        let queued = queue(domain, &mut waiters[0], first);
+        let queued = waiter_on(domain, first);
         assert_eq!(domain.wake_op(first, 1, second, BOTH, 1), Err(Error::Invalid));
         assert!(!queued.is_woken());
     }
@@ -149,37 +131,9 @@ fn second_word_of_another_width_is_invalid() {
     refused(&domain, &u64);
     refused(&domain, At::address_space(&u64));
     // The first word may have any width.
-    let mut waiters = idle(1);
-    let queued = queue(&domain, &mut waiters[0], &u64);
+    let queued = waiter_on(&domain, &u64);
     assert_eq!(domain.wake_op(&u64, 1, &AtomicU32::new(0), BOTH, 1), Ok(1));
     assert!(queued.is_woken());
-}
-
-fn waiter_of_a_lock_in_either_queue_is_invalid_and_the_word_changed() {
-    let domain = domain();
-    let task = domain.task(7).expect("it is free");
-    let op = WakeOp { modify: Modify::Add(1), compare: Compare::Ge(0) };
-    // Up to sixteen plain waiters ahead of the PI waiter, and more than sixteen, for which a wake needs memory.
-    for plain in [0, 1, 15, 16, 17, 40] {
-        for of_lock_is_first in [true, false] {
-            let [first, second, lock] = words();
-            let with_lock_waiter = if of_lock_is_first { first } else { second };
-            let mut waiters = idle(plain + 1);
-            let (other, before) = waiters.split_first_mut().expect("there is one");
-            let other = queue(&domain, other, if of_lock_is_first { second } else { first });
-            let queued: Vec<_> = before.iter_mut().map(|w| queue(&domain, w, with_lock_waiter)).collect();
-            let mut waits =
-                pending(domain.wait_requeue_pi_async(with_lock_waiter, 0, lock, &task, &WaitOptions::new()));
-            let result = domain.wake_op(first, usize::MAX, second, op, usize::MAX);
-            let case = format!("{plain} before it, first: {of_lock_is_first}");
-            assert_eq!(result, Err(Error::Invalid), "{case}");
-            assert_eq!(second.load(Relaxed), 1, "{case}");
-            assert!(queued.iter().all(ufutex::Queued::is_woken), "{case}");
-            // A PI waiter in the first queue ends the call before the second queue.
-            assert_eq!(other.is_woken(), !of_lock_is_first, "{case}");
-            assert_eq!(poll(&mut waits), Poll::Pending, "{case}");
-        }
-    }
 }
 
 /// A word that changes before each exchange, until it is `settled`.
@@ -204,17 +158,13 @@ impl Target for &Changing<'_> {
         self.attempts.fetch_add(1, SeqCst);
         Ok(if self.settled.load(SeqCst) { Ok(current) } else { Err(current.wrapping_add(1)) })
     }
-    fn fault_in(&self, _access: Access) -> Result<(), Fault> {
-        Err(Fault)
-    }
 }
 
 fn others_get_the_bucket_of_a_word_that_changes_all_the_time() {
     let domain = domain();
     let [first, second] = words();
     let (attempts, settled) = (AtomicU32::new(0), AtomicBool::new(false));
-    let mut waiters = idle(1);
-    let queued = queue(&domain, &mut waiters[0], second);
+    let queued = waiter_on(&domain, second);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while attempts.load(SeqCst) == 0 {
@@ -237,6 +187,5 @@ on_domains![
     unwritable_second_word_is_a_fault_and_wakes_no_waiter,
     no_lock_is_held_while_a_fault_is_resolved,
     second_word_of_another_width_is_invalid,
-    waiter_of_a_lock_in_either_queue_is_invalid_and_the_word_changed,
     others_get_the_bucket_of_a_word_that_changes_all_the_time,
 ];

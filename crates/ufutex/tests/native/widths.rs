@@ -8,7 +8,7 @@ use ufutex::{At, Error, GuestWord, Target, WaitOptions, Width};
 use crate::common::domains::{domain, on_domains};
 use crate::common::futures::{pending, poll};
 use crate::common::guest_memory::GuestMemory;
-use crate::common::waiters::{idle, queue};
+use crate::common::waiters::{idle, queue, waiter_on};
 
 const WIDTHS: [Width; 4] = [Width::U8, Width::U16, Width::U32, Width::U64];
 
@@ -85,8 +85,7 @@ fn wake_with_count_0_wakes_none() {
     // futex(2) wakes one waiter for a count of 0. A drop-in replacement has to pass 1 for that.
     let domain = domain();
     let word = AtomicU32::new(0);
-    let mut waiters = idle(1);
-    let mut queued = queue(&domain, &mut waiters[0], &word);
+    let mut queued = waiter_on(&domain, &word);
     assert_eq!(domain.wake(&word, 0), 0);
     assert!(!queued.is_woken());
     assert!(queued.cancel());

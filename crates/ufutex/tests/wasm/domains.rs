@@ -95,19 +95,3 @@ fn word_that_is_partly_beyond_the_end_is_out_of_bounds() {
         }
     }
 }
-
-/// Regression test for a defect of wasmtime ([peer-tables]), whose tree kept an entry for every address ever waited on.
-#[test]
-fn four_million_waited_on_addresses_use_no_memory() {
-    const ADDRESSES: u64 = 4_000_000;
-    let pages = (ADDRESSES * 4).div_ceil(PAGE);
-    let machine = Alone::new(pages, pages);
-    assert_eq!((machine.domain.table_bytes(), machine.wait32(0, 1, -1)), (0, Ok(Waited::NotEqual)));
-    assert_eq!(machine.wait32(0, 0, 0), Ok(Waited::TimedOut));
-    let bytes = machine.domain.table_bytes();
-    for number in 0..ADDRESSES {
-        assert_eq!(machine.wait32(number * 4, 0, 0), Ok(Waited::TimedOut));
-    }
-    assert_eq!(machine.domain.table_bytes(), bytes);
-    assert_eq!(machine.domain.waiting(), 0);
-}

@@ -3,13 +3,12 @@
 use std::pin::pin;
 use std::task::Poll;
 
-use ufutex::wasm::{Atomics, Trap, Waited};
+use ufutex::wasm::{Trap, Waited};
 use ufutex::{Cause, Timeout};
 
-use crate::common::futures::{poll, poll_with};
-use crate::common::waker::{Notified, block_on};
-use crate::machines::{Alone, Moving};
-use crate::memories::GuestMemory;
+use crate::common::futures::{pending, poll};
+use crate::common::waker::block_on;
+use crate::machines::Alone;
 use crate::suite::Machine;
 
 const A: u64 = 64;
@@ -29,8 +28,7 @@ fn future_traps_before_it_is_polled_and_compares_when_it_is() {
 #[test]
 fn future_may_move_between_host_threads() {
     let machine = Alone::new(1, 1);
-    let mut wait = Box::pin(machine.atomics().wait32_async(A, 0, -1).expect("in bounds"));
-    assert_eq!(poll(&mut wait), Poll::Pending);
+    let mut wait = pending(machine.atomics().wait32_async(A, 0, -1).expect("in bounds"));
     std::thread::scope(|scope| {
         let machine = &machine;
         scope.spawn(move || {
@@ -38,18 +36,6 @@ fn future_may_move_between_host_threads() {
             assert_eq!(poll(&mut wait), Poll::Ready(Ok(Waited::Ok)));
         });
     });
-}
-
-#[test]
-fn notify_wakes_the_waker() {
-    let machine = Alone::new(1, 1);
-    let (notified, waker) = Notified::new();
-    let mut wait = pin!(machine.atomics().wait32_async(A, 0, -1).expect("in bounds"));
-    assert_eq!(poll_with(&mut wait, &waker), Poll::Pending);
-    assert_eq!(notified.times(), 0);
-    assert_eq!(machine.notify(A, 1), Ok(1));
-    assert_eq!(notified.times(), 1);
-    assert_eq!(poll(&mut wait), Poll::Ready(Ok(Waited::Ok)));
 }
 
 #[test]
@@ -65,15 +51,13 @@ fn future_has_the_instruction_s_timeout_and_ends_by_it_unless_a_notify_has_come(
     for (cause, outcome) in [(Cause::TimedOut, Ok(Waited::TimedOut)), (Cause::Interrupted, Err(Trap::Interrupted))] {
         let mut wait = atomics.wait32_async(A, 0, 5).expect("in bounds");
         assert_eq!(wait.take_timeout(), timeout(5));
-        let mut wait = pin!(wait);
-        assert_eq!(poll(&mut wait), Poll::Pending);
+        let mut wait = pending(wait);
         assert_eq!(wait.as_mut().end(cause), outcome);
         assert_eq!(machine.notify(A, 1), Ok(0));
 
         let mut wait = atomics.wait64_async(A, 0, 5).expect("in bounds");
         assert_eq!(wait.take_timeout(), timeout(5));
-        let mut wait = pin!(wait);
-        assert_eq!(poll(&mut wait), Poll::Pending);
+        let mut wait = pending(wait);
         assert_eq!(machine.notify(A, 1), Ok(1));
         assert_eq!(wait.as_mut().end(cause), Ok(Waited::Ok));
     }
@@ -99,23 +83,4 @@ fn dropped_future_leaves_the_queue_or_passes_its_notify_on() {
     drop(first);
     assert_eq!(poll(&mut second), Poll::Ready(Ok(Waited::Ok)));
     assert_eq!(poll(&mut third), Poll::Pending);
-}
-
-/// A thousand guest threads as futures on one host thread are woken in the order of arrival.
-#[test]
-fn thousand_futures_are_woken_first_come_first_served() {
-    let machine = Moving::new(1, 3);
-    let atomics = Atomics::new(&machine.domain, &machine.memory);
-    let mut waits: Vec<_> = (0..1000).map(|_| Box::pin(atomics.wait32_async(A, 0, -1).expect("in bounds"))).collect();
-    assert!(waits.iter_mut().all(|wait| poll(wait).is_pending()));
-    assert!(machine.memory.grow(1));
-    let mut first = 0;
-    for count in [1, 2, 100, 3, 894] {
-        assert_eq!(machine.notify(A, count as u32), Ok(count as u32));
-        let woken = &mut waits[first..first + count];
-        assert!(woken.iter_mut().all(|wait| poll(wait) == Poll::Ready(Ok(Waited::Ok))));
-        first += count;
-        let next = waits.get_mut(first);
-        assert!(next.is_none_or(|wait| poll(wait).is_pending()));
-    }
 }

@@ -27,21 +27,21 @@ pub type Alone = Owned<Reserved>;
 pub type Moving = Owned<Movable>;
 
 macro_rules! of_the_guest {
-    ($memory:ident) => {
+    ($($memory:tt).+) => {
         fn grow(&self, pages: u64) -> bool {
-            self.$memory.grow(pages)
+            self.$($memory).+.grow(pages)
         }
         fn bytes(&self) -> u64 {
-            LinearMemory::bytes(&self.$memory)
+            LinearMemory::bytes(&self.$($memory).+)
         }
         fn store32(&self, address: u64, value: u32) {
-            self.$memory.store32(address, value);
+            self.$($memory).+.store32(address, value);
         }
         fn store64(&self, address: u64, value: u64) {
-            self.$memory.store64(address, value);
+            self.$($memory).+.store64(address, value);
         }
         fn compare_exchange32(&self, address: u64, current: u32, new: u32) -> u32 {
-            self.$memory.compare_exchange32(address, current, new)
+            self.$($memory).+.compare_exchange32(address, current, new)
         }
     };
 }
@@ -105,19 +105,5 @@ impl Machine for AsFuture {
     fn notify(&self, address: u64, count: u32) -> Result<u32, Trap> {
         self.0.notify(address, count)
     }
-    fn grow(&self, pages: u64) -> bool {
-        self.0.grow(pages)
-    }
-    fn bytes(&self) -> u64 {
-        self.0.bytes()
-    }
-    fn store32(&self, address: u64, value: u32) {
-        self.0.store32(address, value);
-    }
-    fn store64(&self, address: u64, value: u64) {
-        self.0.store64(address, value);
-    }
-    fn compare_exchange32(&self, address: u64, current: u32, new: u32) -> u32 {
-        self.0.compare_exchange32(address, current, new)
-    }
+    of_the_guest!(0.memory);
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use ufutex::syscall::Number;
-use ufutex::{Access, At, Domain, Error, Fault, GuestWord, NodeFlags, System, Width};
+use ufutex::{Access, Domain, Error, Fault, NodeFlags, System};
 
 use crate::common::arena::{Arena, PAGE, Rights};
 use crate::common::guest_memory::{Event, GuestMemory};
@@ -13,7 +13,6 @@ use super::{NODES, machine};
 /// `FUTEX_NO_NODE`.
 const NONE: u32 = u32::MAX;
 
-const PLAIN: NodeFlags = NodeFlags { numa: false, mpol: false };
 const NUMA: NodeFlags = NodeFlags { numa: true, mpol: false };
 const MPOL: NodeFlags = NodeFlags { numa: false, mpol: true };
 const BOTH: NodeFlags = NodeFlags { numa: true, mpol: true };
@@ -46,18 +45,6 @@ fn word_that_names_no_node_gets_the_current_one_stored() {
         }
     }
     assert_eq!(memory.word(0).load(Ordering::Relaxed), 0, "the futex itself is not touched");
-}
-
-#[test]
-fn word_that_names_a_node_keeps_it() {
-    let (machine, system) = machine();
-    machine.go_to(1);
-    for policy in [None, Some(2)] {
-        let memory = with_policy(policy);
-        for (flags, node) in [(NUMA, 0), (NUMA, 2), (BOTH, 0), (BOTH, 1)] {
-            assert_eq!(resolved(&system, &memory, flags, node), (Ok(Some(node)), node));
-        }
-    }
 }
 
 #[test]
@@ -100,41 +87,6 @@ fn policy_alone_names_a_node_or_none_and_touches_no_memory() {
 }
 
 #[test]
-fn without_flags_there_is_no_node() {
-    let (_machine, system) = machine();
-    let memory = with_policy(Some(2));
-    memory.protect(0, Rights::Nothing);
-    assert_eq!(system.resolve_node(&memory, memory.at(0), PLAIN), Ok(None));
-    assert_eq!(system.resolve_node(&memory, memory.at(4), PLAIN), Ok(None));
-}
-
-#[test]
-fn node_that_is_not_there_is_invalid_and_stays_as_it_is() {
-    let (_machine, system) = machine();
-    let memory = with_policy(Some(2));
-    for node in [NODES, 1024, NONE - 1] {
-        for flags in [NUMA, BOTH] {
-            assert_eq!(resolved(&system, &memory, flags, node), (Err(Error::Invalid), node));
-        }
-    }
-}
-
-#[test]
-fn address_is_a_multiple_of_the_whole_size() {
-    let (_machine, system) = machine();
-    let arena = Arena::new(1);
-    for (offset, flags) in [(4, NUMA), (2, NUMA), (4, BOTH), (2, PLAIN), (1, MPOL)] {
-        assert_eq!(system.resolve_node(&arena, arena.at(offset), flags), Err(Error::Invalid), "{offset}, {flags:?}");
-    }
-    assert_eq!(system.resolve_node(&arena, arena.at(4), MPOL), Ok(None));
-    // The alignment is checked before the range of the address.
-    assert_eq!(system.resolve_node(&arena, (1 << 63) + 4, NUMA), Err(Error::Invalid));
-    for (address, flags) in [(1 << 63, NUMA), (1 << 63, PLAIN), (1 << 63, MPOL), (u64::MAX - 7, NUMA)] {
-        assert_eq!(system.resolve_node(&arena, address, flags), Err(Error::Fault));
-    }
-}
-
-#[test]
 fn node_that_cannot_be_read_or_written_is_a_fault() {
     let (_machine, system) = machine();
     let arena = Arena::new(1);
@@ -154,35 +106,6 @@ fn node_that_cannot_be_read_or_written_is_a_fault() {
         arena.protect(0, Rights::ReadWrite);
     }
     assert_eq!(system.resolve_node(&arena, at + PAGE, NUMA), Err(Error::Fault), "there is nothing");
-}
-
-#[test]
-fn fresh_memory_names_node_0() {
-    let (machine, system) = machine();
-    machine.go_to(2);
-    let arena = Arena::new(1);
-    assert_eq!(system.resolve_node(&arena, arena.at(0), NUMA), Ok(Some(0)));
-}
-
-#[test]
-fn wait_and_wake_without_a_node_match_on_the_first_ones_node() {
-    let (machine, system) = machine();
-    let domain = Domain::new(&system);
-    let arena = Arena::new(1);
-    let target = || -> At<GuestWord<'_, Arena>> {
-        let node = system.resolve_node(&arena, arena.at(0), NUMA).expect("it is there").expect("it has one");
-        system
-            .on_node(GuestWord::new(&arena, arena.at(0), Width::U32).expect("aligned"), node)
-            .expect("there is such a node")
-    };
-    arena.word(4).store(NONE, Ordering::Relaxed);
-    machine.go_to(2);
-    let mut waiter = Box::pin(ufutex::Waiter::new());
-    let queued = crate::common::waiters::queue(&domain, &mut waiter, target());
-    machine.go_to(1);
-    assert_eq!(domain.wake(target(), 1), 1);
-    assert!(queued.is_woken());
-    assert_eq!(arena.word(4).load(Ordering::Relaxed), 2);
 }
 
 #[test]

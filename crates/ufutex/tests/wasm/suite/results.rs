@@ -13,6 +13,7 @@ const A: u64 = 64;
 pub fn wait_is_not_equal_when_the_word_differs<M: Machine, W: Width>() {
     let machine = M::new(1, 1);
     assert_eq!(W::wait(&machine, A, 1, FOREVER), Ok(NotEqual));
+    assert_eq!(W::wait(&machine, A, 1, 0), Ok(NotEqual), "rather than timed out");
     W::store(&machine, A, 7);
     assert_eq!(W::wait(&machine, A, 0, FOREVER), Ok(NotEqual));
     assert_eq!(W::wait(&machine, A, 6, FOREVER), Ok(NotEqual));
@@ -37,20 +38,15 @@ pub fn wait_compares_the_whole_word<M: Machine, W: Width>() {
     assert_eq!(W::wait(&machine, A, 5, 0), Ok(TimedOut));
 }
 
-pub fn wait_is_ok_when_a_notify_has_come<M: Machine, W: Width>() {
+pub fn wait_is_ok_when_a_notify_has_come_whether_the_word_has_changed_or_not<M: Machine, W: Width>() {
     let machine = Arc::new(M::new(1, 1));
-    let waiting = Waiting::on::<M, W>(&machine, A);
-    W::store(&*machine, A, 1);
-    assert_eq!(machine.notify(A, 1), Ok(1));
-    assert_eq!(waiting.outcome(), Ok(Woken));
-    assert_eq!(machine.notify(A, 1), Ok(0), "it has left the queue");
-}
-
-pub fn wait_is_ok_although_the_word_has_not_changed<M: Machine, W: Width>() {
-    let machine = Arc::new(M::new(1, 1));
-    let waiting = Waiting::on::<M, W>(&machine, A);
-    assert_eq!(machine.notify(A, 1), Ok(1));
-    assert_eq!(waiting.outcome(), Ok(Woken));
+    for value in [0, 1] {
+        let waiting = Waiting::on::<M, W>(&machine, A);
+        W::store(&*machine, A, value);
+        assert_eq!(machine.notify(A, 1), Ok(1));
+        assert_eq!(waiting.outcome(), Ok(Woken));
+        assert_eq!(machine.notify(A, 1), Ok(0), "it has left the queue");
+    }
 }
 
 pub fn wait_is_timed_out_when_no_notify_came_in_time<M: Machine, W: Width>() {
@@ -59,11 +55,6 @@ pub fn wait_is_timed_out_when_no_notify_came_in_time<M: Machine, W: Width>() {
         assert_eq!(W::wait(&machine, A, 0, timeout), Ok(TimedOut), "{timeout} ns");
         assert_eq!(machine.notify(A, u32::MAX), Ok(0), "it has left the queue");
     }
-}
-
-pub fn wait_is_not_equal_rather_than_timed_out<M: Machine, W: Width>() {
-    let machine = M::new(1, 1);
-    assert_eq!(W::wait(&machine, A, 1, 0), Ok(NotEqual));
 }
 
 pub fn wait_never_ends_before_its_timeout<M: Machine, W: Width>() {

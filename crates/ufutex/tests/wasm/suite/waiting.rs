@@ -1,35 +1,20 @@
 //! A guest thread in a wait.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
-use std::sync::mpsc::{Receiver, channel};
 
 use ufutex::wasm::{Trap, Waited};
 
-use crate::common::PATIENCE;
-use crate::common::asleep::{Call, futex_call, thread_id, until};
+use crate::common::asleep::{Call, futex_call, until};
+use crate::common::sleeping::Sleeping;
 use crate::suite::{FOREVER, Machine, Width};
 
-/// A thread that waits. It is never joined, so that a thread that hangs fails its test instead of blocking it.
-pub struct Waiting {
-    thread: Arc<AtomicI32>,
-    has_ended: Arc<AtomicBool>,
-    outcome: Receiver<Result<Waited, Trap>>,
-}
+/// A thread that waits.
+pub struct Waiting(Sleeping<Result<Waited, Trap>>);
 
 impl Waiting {
     /// Runs `wait` in a new thread. Returns when the thread sleeps or has ended.
     pub fn new(wait: impl FnOnce() -> Result<Waited, Trap> + Send + 'static) -> Self {
-        let (send, outcome) = channel();
-        let thread = Arc::new(AtomicI32::new(0));
-        let has_ended = Arc::new(AtomicBool::new(false));
-        let (its_thread, its_end) = (thread.clone(), has_ended.clone());
-        std::thread::spawn(move || {
-            its_thread.store(thread_id(), Ordering::Release);
-            _ = send.send(wait());
-            its_end.store(true, Ordering::Release);
-        });
-        let waiting = Self { thread, has_ended, outcome };
+        let waiting = Self(Sleeping::start(wait));
         until("the thread waits", || waiting.is_asleep() || waiting.has_ended());
         waiting
     }
@@ -42,21 +27,20 @@ impl Waiting {
 
     /// Whether the thread sleeps in a wait of the machine, and not for an internal lock of the machine.
     pub fn is_asleep(&self) -> bool {
-        let thread = self.thread.load(Ordering::Acquire);
         // Locks of the standard library sleep with the expected value 2, the engine's buckets with 1.
         // A group's word counts wakes, so it may hold either.
         let is_wait = |call: Call| call.bits != u32::MAX || !matches!(call.expected as u32, 1 | 2);
-        thread != 0 && futex_call(thread).is_some_and(is_wait)
+        futex_call(self.0.tid()).is_some_and(is_wait)
     }
 
     /// Whether the wait has ended.
     pub fn has_ended(&self) -> bool {
-        self.has_ended.load(Ordering::Acquire)
+        self.0.has_ended()
     }
 
     /// The result of the wait.
     pub fn outcome(self) -> Result<Waited, Trap> {
-        self.outcome.recv_timeout(PATIENCE).expect("the wait ends: its notify was lost")
+        self.0.outcome()
     }
 }
 
@@ -64,14 +48,10 @@ impl Waiting {
 pub fn woken(waiting: &mut Vec<(usize, Waiting)>, count: usize) -> Vec<usize> {
     let mut woken = Vec::new();
     until("those that were notified run", || {
-        waiting.retain(|(number, one)| match one.outcome.try_recv() {
-            Ok(outcome) => {
-                assert_eq!(outcome, Ok(Waited::Ok));
-                woken.push(*number);
-                false
-            }
-            Err(_) => true,
-        });
+        for (number, one) in waiting.extract_if(.., |(_, one)| one.has_ended()) {
+            assert_eq!(one.outcome(), Ok(Waited::Ok));
+            woken.push(number);
+        }
         woken.len() >= count
     });
     woken.sort_unstable();
