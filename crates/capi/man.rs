@@ -189,14 +189,20 @@ fn function(item: &Item) -> Vec<(&'static str, String)> {
         errors += &list_of_errors(list);
         let section = match before {
             "" => continue,
-            _ if before.starts_with("Any thread; ") => &mut threads,
+            _ if before.starts_with("Async-signal-safe") => &mut threads,
             _ if before.starts_with("Returns ") || !list.is_empty() => &mut returns,
             _ => &mut description,
         };
         section.push(before.trim_end().to_string());
     }
     if returns.is_empty() {
-        returns.push(if item.lines[0].1.starts_with("void ") { "None." } else { "See DESCRIPTION." }.into());
+        returns.push(
+            if item.lines[0].1.starts_with("void ") { "None." } else { "See DESCRIPTION. 0 if it names no number." }
+                .into(),
+        );
+    }
+    if threads.is_empty() {
+        threads.push("Not async-signal-safe.".into());
     }
     let [description, returns, threads] = [description, returns, threads].map(|paragraphs| prose(&paragraphs));
     vec![("DESCRIPTION", description), ("RETURN VALUE", returns), ("ERRORS", errors), ("ATTRIBUTES", threads)]

@@ -3,7 +3,10 @@
 // Made by cbindgen from crates/capi/src. To change it, change that, and run
 //     UFUTEX_WRITE_HEADER=1 cargo test -p ufutex-capi --test header
 //
-// Results. A function returns a number from 0 up, or -errno. The value of errno afterwards is unspecified.
+// Results. A function returns a number from 0 up, or -errno: 0 where its comment names no number. The value of errno
+// afterwards is unspecified. These errors stand here, and a function's comment names its others: those of handles, -EINVAL
+// for a pointer that is misaligned, or NULL where its comment does not allow it, or for an address that is no multiple of
+// the word's size, and those of a struct's size.
 //
 // Handles. A function returns -EINVAL if it is passed NULL in place of a handle, and -EBADF if it is passed a handle
 // that was freed, a handle of another kind, or a number that never was a handle. It never reads freed memory. An object
@@ -12,23 +15,26 @@
 //
 // Addresses are numbers: in the program's own memory (uintptr_t)pointer. Such a word must be readable, and writable for
 // functions that write it, when the function is called and as long as a waiter waits for it: the library cannot check
-// that. Other pointers must be valid for what is read and written there. Misaligned ones cause -EINVAL.
+// that. Other pointers must be valid for what is read and written there.
 //
 // Structs that begin with their size must be zeroed, and their size set to sizeof. The bitset of a wait's options must
 // be set too: 0 is an error. Fields that an older library does not know must be 0 (-E2BIG), and fields that an older
-// program lacks are taken as 0. Each such struct has a macro UFUTEX_..._INIT.
+// program lacks are taken as 0. A size that is too small is -EINVAL, and one above 4096 -E2BIG. Each such struct has a
+// macro UFUTEX_..._INIT.
 //
 // Units. Memory is in bytes, times are in nanoseconds, tables in slots: a slot is a bucket of 64 bytes. Limits and
 // counters are numbers of what they name. A limit of 0 means the default; the least limit that can be set is 1.
 //
-// Threads. Any thread may call any function at any time, also within a callback unless its comment says otherwise. The
-// library starts one thread for a system with timers by the host's clocks, and no other. A function is async-signal-safe if its comment says so. A child of fork()
-// calls ufutex_after_fork_child before it uses the library; after exec() all is new. The library must not be unloaded.
+// Threads. Any thread may call any function at any time, also within a callback unless its comment says otherwise. A
+// function is async-signal-safe only if its comment says so. A thread that a function blocks must not be cancelled, and
+// must not leave the function by longjmp(). The library starts one thread for a system with timers by the host's clocks,
+// and no other. A child of fork() calls ufutex_after_fork_child before it uses the library; after exec() all is new. The
+// library must not be unloaded.
 //
 // Functions of the program that the library calls must return: they must neither throw nor longjmp(), and their thread
-// must not be cancelled. They must return on the host thread
-// that called them, and that thread must not run another coroutine of the program before they return. Only park of
-// ufutex_parker may return on another thread. If an invariant of the library is broken, it aborts the process.
+// must not be cancelled. They must return on the host thread that called them, and that thread must not run another
+// coroutine of the program before they return. Only park of ufutex_parker may return on another thread.
+// If an invariant of the library is broken, it aborts the process.
 
 
 #ifndef UFUTEX_H
@@ -727,12 +733,12 @@ extern "C" {
 
 // The version of the running library, as "0.1.0".
 //
-// Any thread; async-signal-safe.
+// Async-signal-safe.
 const char *ufutex_version(void);
 
 // The version of the running library as a number: major << 16 | minor << 8 | patch.
 //
-// Any thread; async-signal-safe.
+// Async-signal-safe.
 uint32_t ufutex_version_number(void);
 
 // Forgets everything that was made before. Call it in a child of fork() before anything else. The child goes on with
@@ -746,61 +752,39 @@ uint32_t ufutex_version_number(void);
 // Without this call the child must not use the library. A child that only calls exec() or _exit() needs no such call.
 // The calling thread must be the only one, and in no function of this library, and so in no callback of it.
 //
-// Any thread; async-signal-safe.
+// Async-signal-safe.
 void ufutex_after_fork_child(void);
 
 // Makes a system. config: NULL for all defaults.
 //
 // Stores the handle in *system and returns 0. -EINVAL: a number of slots that is not a power of two from 2 to 2^24,
 // unknown flags, a size that is too small, a function that is missing from topology or timer_clocks, no node or more
-// than 1024, a setting of driver_thread that no thread has, system is NULL or misaligned; -E2BIG: a struct sets a
-// field that this library does not know; -ENOMEM, also if topology has no memory for a global table.
-//
-// Any thread; not async-signal-safe.
+// than 1024, a setting of driver_thread that no thread has; -ENOMEM, also if topology has no memory for a global
+// table.
 int ufutex_system_new(const struct ufutex_config *config,
                       struct ufutex_system **system);
 
 // Frees a handle of a system. The system itself lives as long as its domains and tasks. Timers keep only its driver.
 //
-// Returns 0. -EINVAL: NULL; -EBADF: not a handle of a system, or freed before; -EBUSY: another thread is using it.
-//
-// Any thread; not async-signal-safe.
+// Returns 0. -EBUSY: another thread is using it.
 int ufutex_system_free(struct ufutex_system *system);
 
 // Fills in counters, whose size the caller has set.
 //
-// Returns 0. -EINVAL: NULL, misaligned, a size that is too small; -E2BIG: a size above 4096; -EBADF: not a handle of a
-// system.
-//
-// Any thread; not async-signal-safe.
-int ufutex_system_get_counters(struct ufutex_system *system,
-                               struct ufutex_system_counters *counters);
+// Returns 0. -EINVAL: a size that is too small; -E2BIG: a size above 4096.
+int ufutex_system_get_counters(struct ufutex_system *system, struct ufutex_system_counters *counters);
 
 // One more than the number of the machine's last node.
-//
-// -EINVAL: NULL; -EBADF: not a handle of a system.
-//
-// Any thread; not async-signal-safe.
 int ufutex_system_nodes(struct ufutex_system *system);
 
 // Whether the machine has a node with this number: 1 or 0.
-//
-// -EINVAL: NULL; -EBADF: not a handle of a system.
-//
-// Any thread; not async-signal-safe.
 int ufutex_system_has_node(struct ufutex_system *system, uint32_t node);
 
 // The node that the calling thread runs on: the node that is stored behind a word with UFUTEX_NUMA in place of -1.
-//
-// -EINVAL: NULL; -EBADF: not a handle of a system.
-//
-// Any thread; not async-signal-safe.
 int ufutex_system_current_node(struct ufutex_system *system);
 
 // Lists the waiters for words of objects of ufutex_object_new(), in all domains of a system, and for words of other
 // objects in the domains of the system's own PID namespace. Otherwise as ufutex_domain_who_waits().
-//
-// Any thread; not async-signal-safe.
 long ufutex_system_who_waits(struct ufutex_system *system,
                              struct ufutex_waited_word *words,
                              size_t word_size,
@@ -812,17 +796,13 @@ long ufutex_system_who_waits(struct ufutex_system *system,
 //
 // Make it before any domain uses the object, if a second namespace may map it later. It takes 1 KiB.
 //
-// Returns 0. -EINVAL: NULL, misaligned; -EBADF: not a handle of a system; -ENOMEM, also if there are 2^24 objects.
-//
-// Any thread; not async-signal-safe.
+// Returns 0. -ENOMEM, also if there are 2^24 objects.
 int ufutex_object_new(struct ufutex_system *system,
                       uint64_t *object);
 
 // Frees an object of ufutex_object_new(). Waiters that are still queued for its words can be woken by its number.
 //
-// Returns 0. -EINVAL: NULL; not an object of ufutex_object_new(), or freed before; -EBADF: not a handle of a system.
-//
-// Any thread; not async-signal-safe.
+// Returns 0. -EINVAL: not an object of ufutex_object_new(), or freed before.
 int ufutex_object_free(struct ufutex_system *system,
                        uint64_t object);
 
@@ -833,11 +813,8 @@ int ufutex_object_free(struct ufutex_system *system,
 // looked up in the caller's namespace, and operations on a lock fail with -EINVAL if a task of another namespace waits
 // for it. Give guests that do not trust each other a namespace each.
 //
-// Stores the handle in *domain and returns 0. No table is allocated before the first wait. -EINVAL: NULL or
-// misaligned, an unknown policy or flag, a size that is too small, a function that is missing from memory, clock or
-// parker; -E2BIG: a struct sets a field that this library does not know; -EBADF: not a handle of a system; -ENOMEM.
-//
-// Any thread; not async-signal-safe.
+// Stores the handle in *domain and returns 0. No table is allocated before the first wait. -EINVAL: an unknown policy
+// or flag, a size that is too small, a function that is missing from memory, clock or parker; -ENOMEM.
 int ufutex_domain_new(struct ufutex_system *system,
                       const struct ufutex_options *options,
                       struct ufutex_domain **domain);
@@ -846,59 +823,38 @@ int ufutex_domain_new(struct ufutex_system *system,
 // fork(2). With UFUTEX_NEW_PID_NAMESPACE the domain is in the same system, in a new namespace.
 //
 // Errors as for ufutex_domain_new(). -EBADF: other is not a handle of a domain.
-//
-// Any thread; not async-signal-safe.
 int ufutex_domain_new_beside(struct ufutex_domain *other,
                              const struct ufutex_options *options,
                              struct ufutex_domain **domain);
 
 // The number of a domain's PID namespace, as it is passed to set_priority_in. 0 means the system's own namespace.
-//
-// -EINVAL: NULL; -EBADF: not a handle of a domain.
-//
-// Any thread; not async-signal-safe.
 long ufutex_domain_pid_namespace(struct ufutex_domain *domain);
 
 // Frees a domain and its tables. End its tasks first: a task may outlive its domain, but ufutex_task_exit() needs the
 // domain, and the task's robust lists are not walked any more.
 //
-// Returns 0. -EBUSY: a thread or task waits in it, or another thread is using it, and it stays as it is; -EINVAL: NULL;
-// -EBADF: not a handle of a domain, or freed before.
-//
-// Any thread; not async-signal-safe.
+// Returns 0. -EBUSY: a thread or task waits in it, or another thread is using it, and it stays as it is.
 int ufutex_domain_free(struct ufutex_domain *domain);
 
 // Sets the number of slots (buckets) of a domain's table, a power of two from 2 to 2^24, or 0 for its namespace's global
 // table. On return the table has this size and all waiters have been moved. From then on no policy changes the size.
 //
 // Returns 0. -EINVAL: another number; -ENOMEM, also if max_table_bytes forbids it; -EBUSY: the table was made
-// immutable; -EBADF: not a handle of a domain.
-//
-// Any thread; not async-signal-safe.
+// immutable.
 int ufutex_domain_set_slots(struct ufutex_domain *domain,
                             size_t slots);
 
 // The number of slots (buckets) of a domain's own table. 0 before the first wait, and with the global table.
-//
-// -EBADF: not a handle of a domain.
-//
-// Any thread; not async-signal-safe.
 long ufutex_domain_slots(struct ufutex_domain *domain);
 
 // Sets the present number of a process's threads. UFUTEX_POLICY_THREADS grows the table accordingly.
-//
-// Returns 0. -EBADF: not a handle of a domain.
-//
-// Any thread; not async-signal-safe.
 int ufutex_domain_note_threads(struct ufutex_domain *domain, size_t threads);
 
 // Makes the call prctl(PR_FUTEX_HASH, op, slots, flags) for a domain, with the kernel's numbers. op: 1 sets the slots (0
 // for the global table, for good), 2 returns their number, 3 returns whether they are immutable. Flag 1 makes them
 // immutable.
 //
-// Returns the kernel's result. -EINVAL, -EBUSY, -ENOMEM as in the kernel; -EBADF: not a handle of a domain.
-//
-// Any thread; not async-signal-safe.
+// Returns the kernel's result. -EINVAL, -EBUSY, -ENOMEM as in the kernel.
 long ufutex_prctl_futex_hash(struct ufutex_domain *domain,
                              uint64_t op,
                              uint64_t slots,
@@ -907,10 +863,7 @@ long ufutex_prctl_futex_hash(struct ufutex_domain *domain,
 // Fills in counters, whose size the caller has set. The counts are read one after another, while other threads go on
 // counting.
 //
-// Returns 0. -EINVAL: NULL, misaligned, a size that is too small; -E2BIG: a size above 4096; -EBADF: not a handle of a
-// domain.
-//
-// Any thread; not async-signal-safe.
+// Returns 0. -EINVAL: a size that is too small; -E2BIG: a size above 4096.
 int ufutex_domain_get_counters(struct ufutex_domain *domain,
                                struct ufutex_counters *counters);
 
@@ -918,9 +871,7 @@ int ufutex_domain_get_counters(struct ufutex_domain *domain,
 // ufutex_waited_word). No thread is stopped. A waiter that waits during the whole call is counted exactly once.
 //
 // Returns the number of words with waiters, which may be greater than capacity. -EINVAL: words is NULL or misaligned,
-// word_size is too small; -EBADF: not a handle of a domain.
-//
-// Any thread; not async-signal-safe.
+// word_size is too small.
 long ufutex_domain_who_waits(struct ufutex_domain *domain,
                              struct ufutex_waited_word *words,
                              size_t word_size,
@@ -928,8 +879,6 @@ long ufutex_domain_who_waits(struct ufutex_domain *domain,
 
 // Lists the waiters for words of objects in all domains of a domain's PID namespace, except those of ufutex_object_new(),
 // which ufutex_system_who_waits() lists. Otherwise as ufutex_domain_who_waits().
-//
-// Any thread; not async-signal-safe.
 long ufutex_domain_objects_who_wait(struct ufutex_domain *domain,
                                     struct ufutex_waited_word *words,
                                     size_t word_size,
@@ -938,10 +887,7 @@ long ufutex_domain_objects_who_wait(struct ufutex_domain *domain,
 // Makes a task of a domain, with a TID from 1 to 2^30 - 1 that no other task of the domain's PID namespace has. flags:
 // 0, or UFUTEX_KERNEL_TASK.
 //
-// Stores the handle in *task and returns 0. -EINVAL: another TID, unknown flags, task is NULL or misaligned; -EBUSY:
-// the TID is taken; -ENOMEM; -EBADF: not a handle of a domain.
-//
-// Any thread; not async-signal-safe.
+// Stores the handle in *task and returns 0. -EINVAL: another TID, unknown flags; -EBUSY: the TID is taken; -ENOMEM.
 int ufutex_task_new(struct ufutex_domain *domain,
                     uint32_t tid,
                     uint32_t flags,
@@ -950,10 +896,7 @@ int ufutex_task_new(struct ufutex_domain *domain,
 // Frees a task, which has ended. Each lock that it owned and that has waiters goes to the first waiter, with
 // FUTEX_OWNER_DIED in the word. The task's robust lists are not walked: ufutex_task_exit() does that.
 //
-// Returns 0. -EBUSY: it waits, or another thread is using it; -EINVAL: NULL; -EBADF: not a handle of a task, or freed
-// before.
-//
-// Any thread; not async-signal-safe.
+// Returns 0. -EBUSY: it waits, or another thread is using it.
 int ufutex_task_free(struct ufutex_task *task);
 
 // Ends a task, as the kernel ends a thread. Its robust lists are walked: each lock on them that names the task is
@@ -968,10 +911,7 @@ int ufutex_task_free(struct ufutex_task *task);
 // FUTEX_PRIVATE_FLAG, and so are those of robust lists. A task that has ended takes no lock any more: that is -EINVAL.
 //
 // Returns 0. -EBUSY: it waits; -EINVAL: a task of another domain, or one that has ended, NULL, or a function that is
-// missing from memory; -E2BIG: memory sets a field that this library does not know; -EBADF: not a handle of a domain
-// or of a task.
-//
-// Any thread; not async-signal-safe.
+// missing from memory.
 int ufutex_task_exit(struct ufutex_domain *domain,
                      struct ufutex_task *task,
                      const struct ufutex_memory *memory);
@@ -980,9 +920,7 @@ int ufutex_task_exit(struct ufutex_domain *domain,
 // 32-bit code. head: its address in the domain's memory, 0 for none. length: the size of a head in bytes, 3 *
 // pointer_bytes.
 //
-// Returns 0. -EINVAL: another length or pointer_bytes, NULL; -EBADF: not a handle of a task.
-//
-// Any thread; not async-signal-safe.
+// Returns 0. -EINVAL: another length or pointer_bytes.
 int ufutex_task_set_robust_list(struct ufutex_task *task,
                                 uint32_t pointer_bytes,
                                 uint64_t head,
@@ -991,18 +929,14 @@ int ufutex_task_set_robust_list(struct ufutex_task *task,
 // Sets a task's own priority: a real-time priority from 1 to 99, or 0 for none. It decides the order in which the task
 // gets locks and is woken from its system calls, and the owners of locks that it waits for are boosted to it.
 //
-// Returns 0. -EINVAL: above 99, NULL; -EBADF: not a handle of a task.
+// Returns 0. -EINVAL: above 99.
 //
-// Any thread; not async-signal-safe. Calls the system's set_priority or set_priority_in.
+// Calls the system's set_priority or set_priority_in.
 int ufutex_task_set_priority(struct ufutex_task *task,
                              uint32_t priority);
 
 // The real-time priority that a task runs with, from 1 to 99, or 0 for none: the best of its own and those of the
 // waiters for its locks.
-//
-// -EINVAL: NULL; -EBADF: not a handle of a task.
-//
-// Any thread; not async-signal-safe.
 int ufutex_task_priority(struct ufutex_task *task);
 
 // Interrupts a task, as a signal does: its wait ends with -EINTR, or its next one if it does not wait, and each later
@@ -1012,46 +946,30 @@ int ufutex_task_priority(struct ufutex_task *task);
 // call of this function for the task is in progress, this call returns at once, and the other call checks once more
 // whether the callback has to be called.
 //
-// Returns 0. -EINVAL: NULL; -EBADF: not a handle of a task; -EBUSY: called in a signal handler that has interrupted
-// ufutex_task_free() of this task.
+// Returns 0. -EBUSY: called in a signal handler that has interrupted ufutex_task_free() of this task.
 //
-// Any thread; async-signal-safe, with one condition. If the task waits by ufutex_prepare_wait() or its like, or in a
-// domain with a parker, this function calls the waiter's callback or the parker's unpark, which must then be
-// async-signal-safe.
+// Async-signal-safe, with one condition. If the task waits by ufutex_prepare_wait() or its like, or in a domain with a
+// parker, this function calls the waiter's callback or the parker's unpark, which must then be async-signal-safe.
 int ufutex_task_interrupt(struct ufutex_task *task);
 
 // Clears a task's interrupt: waits that begin from now on sleep. It is not taken back from a wait that is under way.
 //
-// Returns 0. -EINVAL: NULL; -EBADF: not a handle of a task.
-//
-// Any thread; async-signal-safe.
+// Async-signal-safe.
 int ufutex_task_clear_interrupt(struct ufutex_task *task);
 
 // Call this when a signal handler of the guest runs. A system call that was interrupted before is then not continued
 // by restart_syscall.
-//
-// Returns 0. -EINVAL: NULL; -EBADF: not a handle of a task.
-//
-// Any thread; not async-signal-safe.
 int ufutex_task_forget_restart(struct ufutex_task *task);
 
 // Stores the wait that restart_syscall would continue for this task, with its deadline, in *restart. A checkpoint saves
 // it. If there is none, its timeout is UFUTEX_FOREVER.
-//
-// Returns 0. -EINVAL: NULL or misaligned; -E2BIG: restart sets a field that this library does not know; -EBADF: not a
-// handle of a task.
-//
-// Any thread; not async-signal-safe.
 int ufutex_task_restart(struct ufutex_task *task,
                         struct ufutex_restart *restart);
 
 // Sets what ufutex_task_restart() stores, as when a checkpoint is restored. restart: NULL, or UFUTEX_FOREVER for
 // timeout, for none.
 //
-// Returns 0. -EINVAL: an unknown timeout, or UFUTEX_AFTER; a bitset of 0; is_private above 1; task is NULL; -E2BIG:
-// restart sets a field that this library does not know; -EBADF: not a handle of a task.
-//
-// Any thread; not async-signal-safe.
+// Returns 0. -EINVAL: an unknown timeout, or UFUTEX_AFTER; a bitset of 0; is_private above 1.
 int ufutex_task_set_restart(struct ufutex_task *task,
                             const struct ufutex_restart *restart);
 
@@ -1063,12 +981,8 @@ int ufutex_task_set_restart(struct ufutex_task *task,
 //
 // Returns 0 for a wake of the word. -EAGAIN: the word differs; -ETIMEDOUT; -EINTR: the task of the options was
 // interrupted, or the parker returned -EINTR (a signal does not end the wait); -EFAULT: the word cannot be read;
-// -EINVAL: misaligned, unknown flags, no such node, a word that cannot hold expected, a bitset of 0, a priority above
-// 99, domain is NULL; -ENOMEM: max_waiters already wait, or no memory for a wait with a parker; -EBUSY: the task
-// already waits; -E2BIG; -EBADF: not a handle of a domain or of a task.
-//
-// Any thread; not async-signal-safe. The thread must not be cancelled during the call, and must not leave it by
-// longjmp().
+// -EINVAL: unknown flags, no such node, a word that cannot hold expected, a bitset of 0, a priority above 99; -ENOMEM:
+// max_waiters already wait, or no memory for a wait with a parker; -EBUSY: the task already waits.
 int ufutex_wait(struct ufutex_domain *domain,
                 uint64_t address,
                 uint64_t expected,
@@ -1080,9 +994,6 @@ int ufutex_wait(struct ufutex_domain *domain,
 //
 // Returns the index of the word that was woken, from 0 up; if several were, the last of them. Errors as for
 // ufutex_wait(). -EINVAL: also if count is 0, or greater than max_waitv.
-//
-// Any thread; not async-signal-safe. The thread must not be cancelled during the call, and must not leave it by
-// longjmp().
 int ufutex_waitv(struct ufutex_domain *domain,
                  const struct ufutex_waitv_word *words,
                  uint32_t count,
@@ -1093,11 +1004,11 @@ int ufutex_waitv(struct ufutex_domain *domain,
 // INT_MAX or more means all. Change the word before this call. A private word is not accessed, and may have been
 // freed. flags: as for ufutex_wait().
 //
-// Returns how many waiters were woken. -EINVAL: a bitset of 0, misaligned, unknown flags, no such node, NULL, or one
-// of the waiters waits for a lock with priority inheritance (those before it have been woken); -EFAULT: an address
-// that no program has, or a shared word for which memory's scope fails; -EBADF: not a handle of a domain.
+// Returns how many waiters were woken. -EINVAL: a bitset of 0, unknown flags, no such node, or one of the
+// waiters waits for a lock with priority inheritance (those before it have been woken); -EFAULT: an address that no
+// program has, or a shared word for which memory's scope fails.
 //
-// Any thread; not async-signal-safe. Callbacks of waiters and unpark are called by this thread.
+// Callbacks of waiters and unpark are called by this thread.
 int ufutex_wake(struct ufutex_domain *domain,
                 uint64_t address,
                 uint32_t count,
@@ -1108,10 +1019,10 @@ int ufutex_wake(struct ufutex_domain *domain,
 // value of second, up to second_count waiters of second: FUTEX_WAKE_OP, in one step. flags: of both words.
 //
 // Returns how many waiters were woken in all. -EINVAL: second does not have 32 bits, an unknown operation, comparison
-// or flag, misaligned, NULL, or one of the waiters waits for a lock (earlier effects stay); -EFAULT: second cannot be
-// read and written; -EBADF: not a handle of a domain.
+// or flag, or one of the waiters waits for a lock (earlier effects stay); -EFAULT: second cannot be read and
+// written.
 //
-// Any thread; not async-signal-safe. Callbacks of waiters and unpark are called by this thread.
+// Callbacks of waiters and unpark are called by this thread.
 int ufutex_wake_op(struct ufutex_domain *domain,
                    uint64_t first,
                    uint32_t count,
@@ -1125,10 +1036,10 @@ int ufutex_wake_op(struct ufutex_domain *domain,
 // not miss a change of the word.
 //
 // Returns how many waiters were woken or moved, and stores the number of moved ones in *requeued, unless that is NULL.
-// -EINVAL: misaligned, unknown flags, NULL, or one of the waiters waits for a lock (earlier effects stay); -EFAULT: an
-// address that no program has, or a shared word for which memory's scope fails; -EBADF: not a handle of a domain.
+// -EINVAL: unknown flags, or one of the waiters waits for a lock (earlier effects stay); -EFAULT: an address
+// that no program has, or a shared word for which memory's scope fails.
 //
-// Any thread; not async-signal-safe. Callbacks of waiters and unpark are called by this thread.
+// Callbacks of waiters and unpark are called by this thread.
 int ufutex_requeue(struct ufutex_domain *domain,
                    uint64_t from,
                    uint64_t to,
@@ -1142,7 +1053,7 @@ int ufutex_requeue(struct ufutex_domain *domain,
 // Errors as for ufutex_requeue(). -EAGAIN: the word differs; -EFAULT: it cannot be read; -EINVAL: it cannot hold
 // expected.
 //
-// Any thread; not async-signal-safe. Callbacks of waiters and unpark are called by this thread.
+// Callbacks of waiters and unpark are called by this thread.
 int ufutex_cmp_requeue(struct ufutex_domain *domain,
                        uint64_t from,
                        uint64_t expected,
@@ -1159,11 +1070,7 @@ int ufutex_cmp_requeue(struct ufutex_domain *domain,
 // Returns 0. -EDEADLK: the task owns the lock, or would wait for itself; -ESRCH: no task has the owner's TID; -EPERM:
 // the owner is a thread of the kernel; -ETIMEDOUT; -EINTR: the task was interrupted, or the parker returned -EINTR;
 // -EFAULT: the word cannot be read and written; -EINVAL: the word and its waiters do not belong together, or it does
-// not have 32 bits, misaligned, unknown flags, a task of another domain, NULL; -EBUSY: the task already waits;
-// -ENOMEM; -E2BIG; -EBADF: not a handle of a domain or of a task.
-//
-// Any thread; not async-signal-safe. The thread must not be cancelled during the call, and must not leave it by
-// longjmp().
+// not have 32 bits, unknown flags, a task of another domain; -EBUSY: the task already waits; -ENOMEM.
 int ufutex_lock_pi(struct ufutex_domain *domain,
                    struct ufutex_task *task,
                    uint64_t address,
@@ -1174,8 +1081,6 @@ int ufutex_lock_pi(struct ufutex_domain *domain,
 //
 // Returns 0. Errors as for ufutex_lock_pi(). -EAGAIN: the word is locked; then FUTEX_WAITERS is set in it, as in the
 // kernel.
-//
-// Any thread; not async-signal-safe.
 int ufutex_trylock_pi(struct ufutex_domain *domain,
                       struct ufutex_task *task,
                       uint64_t address,
@@ -1186,7 +1091,7 @@ int ufutex_trylock_pi(struct ufutex_domain *domain,
 // Returns 0. -EPERM: the word does not name the task; -EAGAIN: the word changed meanwhile; -EFAULT, -EINVAL, -EBADF as
 // for ufutex_lock_pi().
 //
-// Any thread; not async-signal-safe. Callbacks of waiters, unpark and set_priority are called by this thread.
+// Callbacks of waiters, unpark and set_priority are called by this thread.
 int ufutex_unlock_pi(struct ufutex_domain *domain,
                      struct ufutex_task *task,
                      uint64_t address,
@@ -1197,9 +1102,6 @@ int ufutex_unlock_pi(struct ufutex_domain *domain,
 //
 // Returns 0 when the task owns the lock. Errors as for ufutex_lock_pi(). -EAGAIN: the word differs, or the task was
 // interrupted after it was requeued; -EINTR: it was interrupted before.
-//
-// Any thread; not async-signal-safe. The thread must not be cancelled during the call, and must not leave it by
-// longjmp().
 int ufutex_wait_requeue_pi(struct ufutex_domain *domain,
                            struct ufutex_task *task,
                            uint64_t from,
@@ -1216,7 +1118,7 @@ int ufutex_wait_requeue_pi(struct ufutex_domain *domain,
 // -EDEADLK: a waiter would wait for itself; -EINVAL: also if from and lock are one word, or a waiter of from does not
 // wait to be requeued to lock.
 //
-// Any thread; not async-signal-safe. Callbacks of waiters, unpark and set_priority are called by this thread.
+// Callbacks of waiters, unpark and set_priority are called by this thread.
 int ufutex_cmp_requeue_pi(struct ufutex_domain *domain,
                           uint64_t from,
                           uint64_t expected,
@@ -1232,12 +1134,8 @@ int ufutex_cmp_requeue_pi(struct ufutex_domain *domain,
 //
 // Returns the kernel's result, from 0 up or -errno, with the kernel's order of errors. A call that the task's
 // interrupt has ended returns -UFUTEX_ERESTARTSYS, -UFUTEX_ERESTARTNOINTR or -UFUTEX_ERESTART_RESTARTBLOCK: pass that
-// to ufutex_resume(). This function adds the errors that follow. -ENOSYS: another number; -EINVAL: args is NULL or
-// misaligned, domain or task is NULL, a function is missing from memory; -E2BIG; -EBADF: not a handle of a domain or of
-// a task.
-//
-// Any thread; not async-signal-safe. The thread must not be cancelled during the call, and must not leave it by
-// longjmp().
+// to ufutex_resume(). This function adds the errors that follow. -ENOSYS: another number; -EINVAL: a function is
+// missing from memory.
 long ufutex_syscall(struct ufutex_domain *domain,
                     struct ufutex_task *task,
                     const struct ufutex_memory *memory,
@@ -1249,9 +1147,9 @@ long ufutex_syscall(struct ufutex_domain *domain,
 // call ufutex_task_forget_restart() too.
 //
 // Returns UFUTEX_RESUME_RETURN, and stores the program's result in *value; UFUTEX_RESUME_AGAIN; or
-// UFUTEX_RESUME_CONTINUE. -EINVAL: another handler, value is NULL or misaligned.
+// UFUTEX_RESUME_CONTINUE. -EINVAL: another handler.
 //
-// Any thread; async-signal-safe.
+// Async-signal-safe.
 int ufutex_resume(long result,
                   uint32_t handler,
                   long *value);
@@ -1268,8 +1166,6 @@ int ufutex_resume(long result,
 // ufutex_wait() and stores NULL.
 //
 // Errors as for ufutex_wait(). -EINVAL: also if callback or waiter is NULL.
-//
-// Any thread; not async-signal-safe.
 long ufutex_prepare_wait(struct ufutex_domain *domain,
                          uint64_t address,
                          uint64_t expected,
@@ -1282,8 +1178,6 @@ long ufutex_prepare_wait(struct ufutex_domain *domain,
 // Like ufutex_waitv(), but no thread sleeps: see ufutex_prepare_wait(). The array is not used after the return.
 //
 // Returns as ufutex_prepare_wait().
-//
-// Any thread; not async-signal-safe.
 long ufutex_prepare_waitv(struct ufutex_domain *domain,
                           const struct ufutex_waitv_word *words,
                           uint32_t count,
@@ -1295,8 +1189,6 @@ long ufutex_prepare_waitv(struct ufutex_domain *domain,
 // Like ufutex_lock_pi(), but no thread sleeps: see ufutex_prepare_wait().
 //
 // Returns as ufutex_prepare_wait().
-//
-// Any thread; not async-signal-safe.
 long ufutex_prepare_lock_pi(struct ufutex_domain *domain,
                             struct ufutex_task *task,
                             uint64_t address,
@@ -1309,8 +1201,6 @@ long ufutex_prepare_lock_pi(struct ufutex_domain *domain,
 // Like ufutex_wait_requeue_pi(), but no thread sleeps: see ufutex_prepare_wait().
 //
 // Returns as ufutex_prepare_wait().
-//
-// Any thread; not async-signal-safe.
 long ufutex_prepare_wait_requeue_pi(struct ufutex_domain *domain,
                                     struct ufutex_task *task,
                                     uint64_t from,
@@ -1327,8 +1217,6 @@ long ufutex_prepare_wait_requeue_pi(struct ufutex_domain *domain,
 // waiter exists.
 //
 // Returns as ufutex_prepare_wait().
-//
-// Any thread; not async-signal-safe.
 long ufutex_prepare_syscall(struct ufutex_domain *domain,
                             struct ufutex_task *task,
                             const struct ufutex_memory *memory,
@@ -1340,10 +1228,6 @@ long ufutex_prepare_syscall(struct ufutex_domain *domain,
 
 // The deadline of a waiter: stores UFUTEX_MONOTONIC or UFUTEX_REALTIME in *clock, and in *deadline the time in
 // nanoseconds by that clock of the domain, or UFUTEX_NO_DEADLINE for none. Call ufutex_waiter_end() at that time.
-//
-// Returns 0. -EINVAL: NULL or misaligned; -EBADF: not a handle of a waiter, or it has ended.
-//
-// Any thread; not async-signal-safe.
 int ufutex_waiter_deadline(struct ufutex_waiter *waiter,
                            uint32_t *clock,
                            uint64_t *deadline);
@@ -1351,31 +1235,26 @@ int ufutex_waiter_deadline(struct ufutex_waiter *waiter,
 // Checks whether a waiter's wait has ended. Call it after the callback was called, or at any time.
 //
 // Returns the result that the blocking function would have returned, and frees the handle. -EINPROGRESS: the wait has
-// not ended, and the callback will be called; -EINVAL: NULL; -EBADF: not a handle of a waiter, or it has ended;
-// -EBUSY: another thread is in this function, or is ending or freeing the waiter. It sees a wake whose callback has
-// been called already, so this call need not be repeated.
+// not ended, and the callback will be called; -EBUSY: another thread is in this function, or is ending or freeing the
+// waiter. It sees a wake whose callback has been called already, so this call need not be repeated.
 //
-// Any thread; not async-signal-safe. The callback may be called by this thread before it returns -EINPROGRESS.
+// The callback may be called by this thread before it returns -EINPROGRESS.
 long ufutex_waiter_finish(struct ufutex_waiter *waiter);
 
 // Ends a waiter's wait. cause: UFUTEX_TIMED_OUT or UFUTEX_INTERRUPTED. If the wait has completed meanwhile, its own
 // result is returned.
 //
 // Returns the result that the blocking function would have returned: -ETIMEDOUT or -EINTR, or a system call's result
-// for them. Frees the handle. -EINVAL: NULL or another cause; -EBADF: not a handle of a waiter, or it has ended;
-// -EBUSY: another thread is using it. If that thread gets -EINPROGRESS from ufutex_waiter_finish(), call this again.
-//
-// Any thread; not async-signal-safe.
+// for them. Frees the handle. -EINVAL: another cause; -EBUSY: another thread is using it. If that thread gets
+// -EINPROGRESS from ufutex_waiter_finish(), call this again.
 long ufutex_waiter_end(struct ufutex_waiter *waiter,
                        uint32_t cause);
 
 // Frees a waiter without a result. A wake that it has received goes to the next waiter. A lock that it has been handed
 // is unlocked.
 //
-// Returns 0. -EINVAL: NULL; -EBADF: not a handle of a waiter, or it has ended; -EBUSY: another thread is using it. If
-// that thread gets -EINPROGRESS from ufutex_waiter_finish(), call this again.
-//
-// Any thread; not async-signal-safe.
+// Returns 0. -EBUSY: another thread is using it. If that thread gets -EINPROGRESS from ufutex_waiter_finish(), call
+// this again.
 int ufutex_waiter_free(struct ufutex_waiter *waiter);
 
 // Makes an empty table of POSIX timers for one process. options: NULL for all defaults: expired timers stand in a line
@@ -1396,10 +1275,7 @@ int ufutex_waiter_free(struct ufutex_waiter *waiter);
 // ```
 //
 // Stores the handle in *timers and returns 0. -EINVAL: an unknown delivery, max_id is not one less than a power of
-// two, expired is missing, a size that is too small, NULL or misaligned; -E2BIG: options sets a field that this
-// library does not know; -EBADF: not a handle of a system, or not an open file; -EMFILE; -ENOMEM.
-//
-// Any thread; not async-signal-safe.
+// two, expired is missing, a size that is too small; -EBADF: eventfd is not an open file; -EMFILE; -ENOMEM.
 int ufutex_timers_new(struct ufutex_system *system,
                       const struct ufutex_timers_options *options,
                       struct ufutex_timers **timers);
@@ -1407,9 +1283,7 @@ int ufutex_timers_new(struct ufutex_system *system,
 // As ufutex_timers_new(), for a process of the guest that a domain belongs to. By the host's clocks each PID namespace has
 // a thread of its own for timers and timeouts, so no guest makes another guest's timers late.
 //
-// Errors as for ufutex_timers_new(). -EBADF: not a handle of a domain.
-//
-// Any thread; not async-signal-safe.
+// Errors as for ufutex_timers_new().
 int ufutex_timers_new_beside(struct ufutex_domain *domain,
                              const struct ufutex_timers_options *options,
                              struct ufutex_timers **timers);
@@ -1417,10 +1291,7 @@ int ufutex_timers_new_beside(struct ufutex_domain *domain,
 // Frees timers, armed or not. When it has returned, expired is not called any more. It waits for a call in progress in
 // another thread, so do not hold a lock that expired takes. expired itself may call it.
 //
-// Returns 0. -EBUSY: a thread is in another function with these timers; -EINVAL: NULL; -EBADF: not a handle of timers,
-// or freed before.
-//
-// Any thread; not async-signal-safe.
+// Returns 0. -EBUSY: a thread is in another function with these timers.
 int ufutex_timers_free(struct ufutex_timers *timers);
 
 // Makes a timer, which is not set yet: timer_create(2). clock: UFUTEX_REALTIME, UFUTEX_MONOTONIC, UFUTEX_BOOTTIME,
@@ -1429,9 +1300,7 @@ int ufutex_timers_free(struct ufutex_timers *timers);
 //
 // Stores the ID in *id, from 0 up, and returns 0. -EAGAIN: as many timers as there may be, no free ID, no memory, or
 // no thread for the driver; -EINVAL: another clock, no such process or thread, a signal that is not from 1 to 64, an
-// unknown kind, NULL or misaligned; -EOPNOTSUPP: a clock that timers cannot run by; -EBADF: not a handle of timers.
-//
-// Any thread; not async-signal-safe.
+// unknown kind; -EOPNOTSUPP: a clock that timers cannot run by.
 int ufutex_timers_create(struct ufutex_timers *timers,
                          int32_t clock,
                          const struct ufutex_notify *notify,
@@ -1441,8 +1310,6 @@ int ufutex_timers_create(struct ufutex_timers *timers,
 // it.
 //
 // Returns 0. Errors as for ufutex_timers_create(). -EBUSY: the ID is in use; -EINVAL: it is negative or above max_id.
-//
-// Any thread; not async-signal-safe.
 int ufutex_timers_create_as(struct ufutex_timers *timers,
                             int32_t id,
                             int32_t clock,
@@ -1451,11 +1318,10 @@ int ufutex_timers_create_as(struct ufutex_timers *timers,
 // Arms a timer, or disarms it if new's value is 0: timer_settime(2). flags: UFUTEX_TIMER_ABSTIME, or 0. An expiry that
 // was not taken becomes void. old: the setting before, as by ufutex_timers_gettime(), or NULL.
 //
-// Returns 0. -EINVAL: no such timer, a time that is negative or has a second of nanoseconds or more, unknown flags,
-// new is NULL, misaligned; -ESRCH: the thread or process whose CPU time the timer counts has ended; -EBADF: not a
-// handle of timers.
+// Returns 0. -EINVAL: no such timer, a time that is negative or has a second of nanoseconds or more, unknown flags;
+// -ESRCH: the thread or process whose CPU time the timer counts has ended.
 //
-// Any thread; not async-signal-safe. Calls changed of ufutex_timer_clocks.
+// Calls changed of ufutex_timer_clocks.
 int ufutex_timers_settime(struct ufutex_timers *timers,
                           int32_t id,
                           uint32_t flags,
@@ -1465,48 +1331,29 @@ int ufutex_timers_settime(struct ufutex_timers *timers,
 // Stores a timer's setting in *setting: the interval, and the time that is left until it expires, 0 if it is not
 // armed: timer_gettime(2).
 //
-// Returns 0. -EINVAL: no such timer, NULL or misaligned; -EBADF: not a handle of timers.
-//
-// Any thread; not async-signal-safe.
+// Returns 0. -EINVAL: no such timer.
 int ufutex_timers_gettime(struct ufutex_timers *timers,
                           int32_t id,
                           struct ufutex_itimerspec *setting);
 
 // How many intervals of a timer had passed unnoticed when its last expiry was taken: timer_getoverrun(2). Takes no lock.
 //
-// Returns that number, at most INT_MAX, or -1 if the clock was set back to before that expiry. -EINVAL: no such timer,
-// NULL; -EBADF: not a handle of timers.
-//
-// Any thread; not async-signal-safe.
+// Returns that number, at most INT_MAX, or -1 if the clock was set back to before that expiry. -EINVAL: no such timer.
 int ufutex_timers_getoverrun(struct ufutex_timers *timers,
                              int32_t id);
 
 // Deletes a timer: timer_delete(2). An expiry that was not taken becomes void.
 //
-// Returns 0. -EINVAL: no such timer, NULL; -EBADF: not a handle of timers.
-//
-// Any thread; not async-signal-safe.
+// Returns 0. -EINVAL: no such timer.
 int ufutex_timers_delete(struct ufutex_timers *timers, int32_t id);
 
 // Deletes all timers: exec(2). A process that fork(2) makes gets timers of its own, which are empty.
-//
-// Returns 0. -EINVAL: NULL; -EBADF: not a handle of timers.
-//
-// Any thread; not async-signal-safe.
 int ufutex_timers_clear(struct ufutex_timers *timers);
 
 // The number of timers.
-//
-// -EINVAL: NULL; -EBADF: not a handle of timers.
-//
-// Any thread; not async-signal-safe.
 long ufutex_timers_count(struct ufutex_timers *timers);
 
 // The memory of all timers of this process, in bytes.
-//
-// -EINVAL: NULL; -EBADF: not a handle of timers.
-//
-// Any thread; not async-signal-safe.
 long ufutex_timers_bytes(struct ufutex_timers *timers);
 
 // Takes the next expired timer out of the line, and blocks the caller until there is one. timeout: UFUTEX_FOREVER,
@@ -1515,10 +1362,7 @@ long ufutex_timers_bytes(struct ufutex_timers *timers);
 // in this function, the timers are not freed: to have it return, arm a timer that it knows.
 //
 // Stores the expiry in *expired and returns 0. -ETIMEDOUT; -EINVAL: the delivery is not UFUTEX_DELIVER_LINE, an
-// unknown timeout, NULL or misaligned; -EBADF: not a handle of timers.
-//
-// Any thread; not async-signal-safe. The thread must not be cancelled during the call, and must not leave it by
-// longjmp().
+// unknown timeout.
 int ufutex_timers_receive(struct ufutex_timers *timers,
                           uint32_t timeout,
                           uint64_t nanoseconds,
@@ -1528,10 +1372,9 @@ int ufutex_timers_receive(struct ufutex_timers *timers,
 // interval timer is armed again. Any numbers may be passed as a notice.
 //
 // Stores the expiry in *taken and returns 1. Returns 0 if the notice is void, because the timer was set again or
-// deleted, or it has been taken: nothing is to be delivered. -EINVAL: NULL or misaligned, an unknown kind; -EBADF: not
-// a handle of timers.
+// deleted, or it has been taken: nothing is to be delivered. -EINVAL: an unknown kind.
 //
-// Any thread; not async-signal-safe. Calls changed of ufutex_timer_clocks.
+// Calls changed of ufutex_timer_clocks.
 int ufutex_timers_take(struct ufutex_timers *timers,
                        const struct ufutex_notice *notice,
                        struct ufutex_expired *taken);
@@ -1543,10 +1386,9 @@ int ufutex_timers_take(struct ufutex_timers *timers,
 // that they point to; NULL for this program's own. No call blocks.
 //
 // Returns the kernel's result, from 0 up or -errno, with the kernel's order of errors. This function adds the errors
-// that follow. -ENOSYS: another number; -EINVAL: args is NULL or misaligned, timers is NULL, a function is missing from
-// memory; -E2BIG; -EBADF: not a handle of timers.
+// that follow. -ENOSYS: another number; -EINVAL: a function is missing from memory.
 //
-// Any thread; not async-signal-safe. Calls changed of ufutex_timer_clocks.
+// Calls changed of ufutex_timer_clocks.
 long ufutex_timers_syscall(struct ufutex_timers *timers,
                            int32_t process,
                            int32_t thread,
@@ -1559,19 +1401,14 @@ long ufutex_timers_syscall(struct ufutex_timers *timers,
 // nothing if it runs already, or if the system has the embedder's clocks. The thread inherits what the caller may do:
 // to raise its priority later it needs a privilege.
 //
-// Returns 0. -ENOMEM: the host refuses a thread or its file descriptors; -EINVAL: NULL; -EBADF: not a handle of a
-// system.
-//
-// Any thread; not async-signal-safe.
+// Returns 0. -ENOMEM: the host refuses a thread or its file descriptors.
 int ufutex_driver_start(struct ufutex_system *system);
 
 // When ufutex_driver_turn() is needed next: stores in *nanoseconds a time of UFUTEX_REALTIME, UFUTEX_MONOTONIC,
 // UFUTEX_BOOTTIME or UFUTEX_TAI that is not later than the earliest deadline by that clock, or UFUTEX_NO_DEADLINE if
 // there is none. It may be earlier than the deadline.
 //
-// Returns 0. -EINVAL: another clock, NULL or misaligned; -EBADF: not a handle of a system.
-//
-// Any thread; not async-signal-safe.
+// Returns 0. -EINVAL: another clock.
 int ufutex_driver_next(struct ufutex_system *system,
                        uint32_t clock,
                        uint64_t *nanoseconds);
@@ -1579,18 +1416,15 @@ int ufutex_driver_next(struct ufutex_system *system,
 // Expires the timers of all processes that are due, and delivers them. With the embedder's clocks the embedder calls
 // this at the time that ufutex_driver_next() says. Timers that become due meanwhile may be left for the next turn.
 //
-// Returns the number of deadlines that have passed. -EINVAL: NULL; -EBADF: not a handle of a system.
+// Returns the number of deadlines that have passed.
 //
-// Any thread; not async-signal-safe. Several threads may turn at the same time. Functions of ufutex_timers_options are
-// called by this thread.
+// Several threads may turn at the same time. Functions of ufutex_timers_options are called by this thread.
 long ufutex_driver_turn(struct ufutex_system *system);
 
 // Call this when the embedder's UFUTEX_REALTIME has been set, and UFUTEX_TAI with it. The next turn expires what is
 // due by the new time. The host's clocks need no such call.
 //
-// Returns 0. -EINVAL: NULL; -EBADF: not a handle of a system.
-//
-// Any thread; not async-signal-safe. Calls changed of ufutex_timer_clocks.
+// Calls changed of ufutex_timer_clocks.
 int ufutex_driver_clock_was_set(struct ufutex_system *system);
 
 #ifdef __cplusplus

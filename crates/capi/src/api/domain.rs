@@ -23,11 +23,8 @@ use crate::types::{
 /// looked up in the caller's namespace, and operations on a lock fail with -EINVAL if a task of another namespace waits
 /// for it. Give guests that do not trust each other a namespace each.
 ///
-/// Stores the handle in *domain and returns 0. No table is allocated before the first wait. -EINVAL: NULL or
-/// misaligned, an unknown policy or flag, a size that is too small, a function that is missing from memory, clock or
-/// parker; -E2BIG: a struct sets a field that this library does not know; -EBADF: not a handle of a system; -ENOMEM.
-///
-/// Any thread; not async-signal-safe.
+/// Stores the handle in *domain and returns 0. No table is allocated before the first wait. -EINVAL: an unknown policy
+/// or flag, a size that is too small, a function that is missing from memory, clock or parker; -ENOMEM.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_domain_new(
     system: *mut ufutex_system,
@@ -43,8 +40,6 @@ pub unsafe extern "C" fn ufutex_domain_new(
 /// fork(2). With UFUTEX_NEW_PID_NAMESPACE the domain is in the same system, in a new namespace.
 ///
 /// Errors as for ufutex_domain_new(). -EBADF: other is not a handle of a domain.
-///
-/// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_domain_new_beside(
     other: *mut ufutex_domain,
@@ -57,10 +52,6 @@ pub unsafe extern "C" fn ufutex_domain_new_beside(
 }
 
 /// The number of a domain's PID namespace, as it is passed to set_priority_in. 0 means the system's own namespace.
-///
-/// -EINVAL: NULL; -EBADF: not a handle of a domain.
-///
-/// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_domain_pid_namespace(domain: *mut ufutex_domain) -> c_long {
     long(|| Ok(Held::<DomainObject>::new(domain)?.domain.pid_namespace().number() as usize))
@@ -135,10 +126,7 @@ fn options_of(said: &ufutex_options) -> Result<DomainOptions, Errno> {
 /// Frees a domain and its tables. End its tasks first: a task may outlive its domain, but ufutex_task_exit() needs the
 /// domain, and the task's robust lists are not walked any more.
 ///
-/// Returns 0. -EBUSY: a thread or task waits in it, or another thread is using it, and it stays as it is; -EINVAL: NULL;
-/// -EBADF: not a handle of a domain, or freed before.
-///
-/// Any thread; not async-signal-safe.
+/// Returns 0. -EBUSY: a thread or task waits in it, or another thread is using it, and it stays as it is.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_domain_free(domain: *mut ufutex_domain) -> c_int {
     done(|| remove::<DomainObject>(domain).map(drop))
@@ -148,29 +136,19 @@ pub unsafe extern "C" fn ufutex_domain_free(domain: *mut ufutex_domain) -> c_int
 /// table. On return the table has this size and all waiters have been moved. From then on no policy changes the size.
 ///
 /// Returns 0. -EINVAL: another number; -ENOMEM, also if max_table_bytes forbids it; -EBUSY: the table was made
-/// immutable; -EBADF: not a handle of a domain.
-///
-/// Any thread; not async-signal-safe.
+/// immutable.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_domain_set_slots(domain: *mut ufutex_domain, slots: usize) -> c_int {
     done(|| Ok(Held::<DomainObject>::new(domain)?.domain.set_slots(slots)?))
 }
 
 /// The number of slots (buckets) of a domain's own table. 0 before the first wait, and with the global table.
-///
-/// -EBADF: not a handle of a domain.
-///
-/// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_domain_slots(domain: *mut ufutex_domain) -> c_long {
     long(|| Ok(Held::<DomainObject>::new(domain)?.domain.slots()))
 }
 
 /// Sets the present number of a process's threads. UFUTEX_POLICY_THREADS grows the table accordingly.
-///
-/// Returns 0. -EBADF: not a handle of a domain.
-///
-/// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_domain_note_threads(domain: *mut ufutex_domain, threads: usize) -> c_int {
     done(|| Held::<DomainObject>::new(domain).map(|held| held.domain.note_threads(threads)))
@@ -180,9 +158,7 @@ pub unsafe extern "C" fn ufutex_domain_note_threads(domain: *mut ufutex_domain, 
 /// for the global table, for good), 2 returns their number, 3 returns whether they are immutable. Flag 1 makes them
 /// immutable.
 ///
-/// Returns the kernel's result. -EINVAL, -EBUSY, -ENOMEM as in the kernel; -EBADF: not a handle of a domain.
-///
-/// Any thread; not async-signal-safe.
+/// Returns the kernel's result. -EINVAL, -EBUSY, -ENOMEM as in the kernel.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_prctl_futex_hash(
     domain: *mut ufutex_domain,
@@ -199,10 +175,7 @@ pub unsafe extern "C" fn ufutex_prctl_futex_hash(
 /// Fills in counters, whose size the caller has set. The counts are read one after another, while other threads go on
 /// counting.
 ///
-/// Returns 0. -EINVAL: NULL, misaligned, a size that is too small; -E2BIG: a size above 4096; -EBADF: not a handle of a
-/// domain.
-///
-/// Any thread; not async-signal-safe.
+/// Returns 0. -EINVAL: a size that is too small; -E2BIG: a size above 4096.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_domain_get_counters(
     domain: *mut ufutex_domain,
@@ -239,9 +212,7 @@ pub unsafe extern "C" fn ufutex_domain_get_counters(
 /// ufutex_waited_word). No thread is stopped. A waiter that waits during the whole call is counted exactly once.
 ///
 /// Returns the number of words with waiters, which may be greater than capacity. -EINVAL: words is NULL or misaligned,
-/// word_size is too small; -EBADF: not a handle of a domain.
-///
-/// Any thread; not async-signal-safe.
+/// word_size is too small.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_domain_who_waits(
     domain: *mut ufutex_domain,
@@ -258,8 +229,6 @@ pub unsafe extern "C" fn ufutex_domain_who_waits(
 
 /// Lists the waiters for words of objects in all domains of a domain's PID namespace, except those of ufutex_object_new(),
 /// which ufutex_system_who_waits() lists. Otherwise as ufutex_domain_who_waits().
-///
-/// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_domain_objects_who_wait(
     domain: *mut ufutex_domain,

@@ -14,10 +14,7 @@ use crate::types::{UFUTEX_NO_DEADLINE, ufutex_system};
 /// nothing if it runs already, or if the system has the embedder's clocks. The thread inherits what the caller may do:
 /// to raise its priority later it needs a privilege.
 ///
-/// Returns 0. -ENOMEM: the host refuses a thread or its file descriptors; -EINVAL: NULL; -EBADF: not a handle of a
-/// system.
-///
-/// Any thread; not async-signal-safe.
+/// Returns 0. -ENOMEM: the host refuses a thread or its file descriptors.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_driver_start(system: *mut ufutex_system) -> c_int {
     done(|| Ok(Held::<SystemObject>::new(system)?.0.driver().start()?))
@@ -27,9 +24,7 @@ pub unsafe extern "C" fn ufutex_driver_start(system: *mut ufutex_system) -> c_in
 /// UFUTEX_BOOTTIME or UFUTEX_TAI that is not later than the earliest deadline by that clock, or UFUTEX_NO_DEADLINE if
 /// there is none. It may be earlier than the deadline.
 ///
-/// Returns 0. -EINVAL: another clock, NULL or misaligned; -EBADF: not a handle of a system.
-///
-/// Any thread; not async-signal-safe.
+/// Returns 0. -EINVAL: another clock.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_driver_next(system: *mut ufutex_system, clock: u32, nanoseconds: *mut u64) -> c_int {
     done(|| {
@@ -45,10 +40,9 @@ pub unsafe extern "C" fn ufutex_driver_next(system: *mut ufutex_system, clock: u
 /// Expires the timers of all processes that are due, and delivers them. With the embedder's clocks the embedder calls
 /// this at the time that ufutex_driver_next() says. Timers that become due meanwhile may be left for the next turn.
 ///
-/// Returns the number of deadlines that have passed. -EINVAL: NULL; -EBADF: not a handle of a system.
+/// Returns the number of deadlines that have passed.
 ///
-/// Any thread; not async-signal-safe. Several threads may turn at the same time. Functions of ufutex_timers_options are
-/// called by this thread.
+/// Several threads may turn at the same time. Functions of ufutex_timers_options are called by this thread.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_driver_turn(system: *mut ufutex_system) -> c_long {
     long(|| Ok(Held::<SystemObject>::new(system)?.0.driver().turn()))
@@ -57,9 +51,7 @@ pub unsafe extern "C" fn ufutex_driver_turn(system: *mut ufutex_system) -> c_lon
 /// Call this when the embedder's UFUTEX_REALTIME has been set, and UFUTEX_TAI with it. The next turn expires what is
 /// due by the new time. The host's clocks need no such call.
 ///
-/// Returns 0. -EINVAL: NULL; -EBADF: not a handle of a system.
-///
-/// Any thread; not async-signal-safe. Calls changed of ufutex_timer_clocks.
+/// Calls changed of ufutex_timer_clocks.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_driver_clock_was_set(system: *mut ufutex_system) -> c_int {
     done(|| Held::<SystemObject>::new(system).map(|held| held.0.driver().clock_was_set()))

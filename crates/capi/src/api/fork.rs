@@ -13,7 +13,7 @@ use crate::{holds, registry};
 /// Without this call the child must not use the library. A child that only calls exec() or _exit() needs no such call.
 /// The calling thread must be the only one, and in no function of this library, and so in no callback of it.
 ///
-/// Any thread; async-signal-safe.
+/// Async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_after_fork_child() {
     // SAFETY: the caller guarantees it.

@@ -19,11 +19,7 @@ use crate::word::Word;
 /// Returns 0. -EDEADLK: the task owns the lock, or would wait for itself; -ESRCH: no task has the owner's TID; -EPERM:
 /// the owner is a thread of the kernel; -ETIMEDOUT; -EINTR: the task was interrupted, or the parker returned -EINTR;
 /// -EFAULT: the word cannot be read and written; -EINVAL: the word and its waiters do not belong together, or it does
-/// not have 32 bits, misaligned, unknown flags, a task of another domain, NULL; -EBUSY: the task already waits;
-/// -ENOMEM; -E2BIG; -EBADF: not a handle of a domain or of a task.
-///
-/// Any thread; not async-signal-safe. The thread must not be cancelled during the call, and must not leave it by
-/// longjmp().
+/// not have 32 bits, unknown flags, a task of another domain; -EBUSY: the task already waits; -ENOMEM.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_lock_pi(
     domain: *mut ufutex_domain,
@@ -50,8 +46,6 @@ pub unsafe extern "C" fn ufutex_lock_pi(
 ///
 /// Returns 0. Errors as for ufutex_lock_pi(). -EAGAIN: the word is locked; then FUTEX_WAITERS is set in it, as in the
 /// kernel.
-///
-/// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_trylock_pi(
     domain: *mut ufutex_domain,
@@ -72,7 +66,7 @@ pub unsafe extern "C" fn ufutex_trylock_pi(
 /// Returns 0. -EPERM: the word does not name the task; -EAGAIN: the word changed meanwhile; -EFAULT, -EINVAL, -EBADF as
 /// for ufutex_lock_pi().
 ///
-/// Any thread; not async-signal-safe. Callbacks of waiters, unpark and set_priority are called by this thread.
+/// Callbacks of waiters, unpark and set_priority are called by this thread.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_unlock_pi(
     domain: *mut ufutex_domain,
@@ -93,9 +87,6 @@ pub unsafe extern "C" fn ufutex_unlock_pi(
 ///
 /// Returns 0 when the task owns the lock. Errors as for ufutex_lock_pi(). -EAGAIN: the word differs, or the task was
 /// interrupted after it was requeued; -EINTR: it was interrupted before.
-///
-/// Any thread; not async-signal-safe. The thread must not be cancelled during the call, and must not leave it by
-/// longjmp().
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_wait_requeue_pi(
     domain: *mut ufutex_domain,
@@ -132,7 +123,7 @@ pub unsafe extern "C" fn ufutex_wait_requeue_pi(
 /// -EDEADLK: a waiter would wait for itself; -EINVAL: also if from and lock are one word, or a waiter of from does not
 /// wait to be requeued to lock.
 ///
-/// Any thread; not async-signal-safe. Callbacks of waiters, unpark and set_priority are called by this thread.
+/// Callbacks of waiters, unpark and set_priority are called by this thread.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_cmp_requeue_pi(
     domain: *mut ufutex_domain,

@@ -17,10 +17,10 @@ use crate::word::Word;
 /// not miss a change of the word.
 ///
 /// Returns how many waiters were woken or moved, and stores the number of moved ones in *requeued, unless that is NULL.
-/// -EINVAL: misaligned, unknown flags, NULL, or one of the waiters waits for a lock (earlier effects stay); -EFAULT: an
-/// address that no program has, or a shared word for which memory's scope fails; -EBADF: not a handle of a domain.
+/// -EINVAL: unknown flags, or one of the waiters waits for a lock (earlier effects stay); -EFAULT: an address
+/// that no program has, or a shared word for which memory's scope fails.
 ///
-/// Any thread; not async-signal-safe. Callbacks of waiters and unpark are called by this thread.
+/// Callbacks of waiters and unpark are called by this thread.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_requeue(
     domain: *mut ufutex_domain,
@@ -42,7 +42,7 @@ pub unsafe extern "C" fn ufutex_requeue(
 /// Errors as for ufutex_requeue(). -EAGAIN: the word differs; -EFAULT: it cannot be read; -EINVAL: it cannot hold
 /// expected.
 ///
-/// Any thread; not async-signal-safe. Callbacks of waiters and unpark are called by this thread.
+/// Callbacks of waiters and unpark are called by this thread.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_cmp_requeue(
     domain: *mut ufutex_domain,

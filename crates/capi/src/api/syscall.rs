@@ -39,12 +39,8 @@ const _: () = assert!(
 ///
 /// Returns the kernel's result, from 0 up or -errno, with the kernel's order of errors. A call that the task's
 /// interrupt has ended returns -UFUTEX_ERESTARTSYS, -UFUTEX_ERESTARTNOINTR or -UFUTEX_ERESTART_RESTARTBLOCK: pass that
-/// to ufutex_resume(). This function adds the errors that follow. -ENOSYS: another number; -EINVAL: args is NULL or
-/// misaligned, domain or task is NULL, a function is missing from memory; -E2BIG; -EBADF: not a handle of a domain or of
-/// a task.
-///
-/// Any thread; not async-signal-safe. The thread must not be cancelled during the call, and must not leave it by
-/// longjmp().
+/// to ufutex_resume(). This function adds the errors that follow. -ENOSYS: another number; -EINVAL: a function is
+/// missing from memory.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_syscall(
     domain: *mut ufutex_domain,
@@ -203,9 +199,9 @@ pub(super) fn begin<'a>(
 /// call ufutex_task_forget_restart() too.
 ///
 /// Returns UFUTEX_RESUME_RETURN, and stores the program's result in *value; UFUTEX_RESUME_AGAIN; or
-/// UFUTEX_RESUME_CONTINUE. -EINVAL: another handler, value is NULL or misaligned.
+/// UFUTEX_RESUME_CONTINUE. -EINVAL: another handler.
 ///
-/// Any thread; async-signal-safe.
+/// Async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_resume(result: c_long, handler: u32, value: *mut c_long) -> c_int {
     int(|| {

@@ -64,10 +64,8 @@ fn scheduler_of(said: &ufutex_config) -> Result<Option<Callbacks<Told>>, Errno> 
 ///
 /// Stores the handle in *system and returns 0. -EINVAL: a number of slots that is not a power of two from 2 to 2^24,
 /// unknown flags, a size that is too small, a function that is missing from topology or timer_clocks, no node or more
-/// than 1024, a setting of driver_thread that no thread has, system is NULL or misaligned; -E2BIG: a struct sets a
-/// field that this library does not know; -ENOMEM, also if topology has no memory for a global table.
-///
-/// Any thread; not async-signal-safe.
+/// than 1024, a setting of driver_thread that no thread has; -ENOMEM, also if topology has no memory for a global
+/// table.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_system_new(config: *const ufutex_config, system: *mut *mut ufutex_system) -> c_int {
     done(|| {
@@ -130,9 +128,7 @@ unsafe fn config_of(said: &ufutex_config) -> Result<SystemConfig, Errno> {
 
 /// Frees a handle of a system. The system itself lives as long as its domains and tasks. Timers keep only its driver.
 ///
-/// Returns 0. -EINVAL: NULL; -EBADF: not a handle of a system, or freed before; -EBUSY: another thread is using it.
-///
-/// Any thread; not async-signal-safe.
+/// Returns 0. -EBUSY: another thread is using it.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_system_free(system: *mut ufutex_system) -> c_int {
     done(|| remove::<SystemObject>(system).map(drop))
@@ -140,10 +136,7 @@ pub unsafe extern "C" fn ufutex_system_free(system: *mut ufutex_system) -> c_int
 
 /// Fills in counters, whose size the caller has set.
 ///
-/// Returns 0. -EINVAL: NULL, misaligned, a size that is too small; -E2BIG: a size above 4096; -EBADF: not a handle of a
-/// system.
-///
-/// Any thread; not async-signal-safe.
+/// Returns 0. -EINVAL: a size that is too small; -E2BIG: a size above 4096.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_system_get_counters(
     system: *mut ufutex_system,
@@ -164,30 +157,18 @@ pub unsafe extern "C" fn ufutex_system_get_counters(
 }
 
 /// One more than the number of the machine's last node.
-///
-/// -EINVAL: NULL; -EBADF: not a handle of a system.
-///
-/// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_system_nodes(system: *mut ufutex_system) -> c_int {
     int(|| Ok(Held::<SystemObject>::new(system)?.0.nodes()))
 }
 
 /// Whether the machine has a node with this number: 1 or 0.
-///
-/// -EINVAL: NULL; -EBADF: not a handle of a system.
-///
-/// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_system_has_node(system: *mut ufutex_system, node: u32) -> c_int {
     int(|| Ok(Held::<SystemObject>::new(system)?.0.has_node(node)))
 }
 
 /// The node that the calling thread runs on: the node that is stored behind a word with UFUTEX_NUMA in place of -1.
-///
-/// -EINVAL: NULL; -EBADF: not a handle of a system.
-///
-/// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_system_current_node(system: *mut ufutex_system) -> c_int {
     int(|| Ok(Held::<SystemObject>::new(system)?.0.current_node()))
@@ -195,8 +176,6 @@ pub unsafe extern "C" fn ufutex_system_current_node(system: *mut ufutex_system) 
 
 /// Lists the waiters for words of objects of ufutex_object_new(), in all domains of a system, and for words of other
 /// objects in the domains of the system's own PID namespace. Otherwise as ufutex_domain_who_waits().
-///
-/// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_system_who_waits(
     system: *mut ufutex_system,
@@ -217,9 +196,7 @@ pub unsafe extern "C" fn ufutex_system_who_waits(
 ///
 /// Make it before any domain uses the object, if a second namespace may map it later. It takes 1 KiB.
 ///
-/// Returns 0. -EINVAL: NULL, misaligned; -EBADF: not a handle of a system; -ENOMEM, also if there are 2^24 objects.
-///
-/// Any thread; not async-signal-safe.
+/// Returns 0. -ENOMEM, also if there are 2^24 objects.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_object_new(system: *mut ufutex_system, object: *mut u64) -> c_int {
     done(|| {
@@ -233,9 +210,7 @@ pub unsafe extern "C" fn ufutex_object_new(system: *mut ufutex_system, object: *
 
 /// Frees an object of ufutex_object_new(). Waiters that are still queued for its words can be woken by its number.
 ///
-/// Returns 0. -EINVAL: NULL; not an object of ufutex_object_new(), or freed before; -EBADF: not a handle of a system.
-///
-/// Any thread; not async-signal-safe.
+/// Returns 0. -EINVAL: not an object of ufutex_object_new(), or freed before.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_object_free(system: *mut ufutex_system, object: u64) -> c_int {
     done(|| {

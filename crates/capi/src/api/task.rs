@@ -23,10 +23,7 @@ use crate::types::{
 /// Makes a task of a domain, with a TID from 1 to 2^30 - 1 that no other task of the domain's PID namespace has. flags:
 /// 0, or UFUTEX_KERNEL_TASK.
 ///
-/// Stores the handle in *task and returns 0. -EINVAL: another TID, unknown flags, task is NULL or misaligned; -EBUSY:
-/// the TID is taken; -ENOMEM; -EBADF: not a handle of a domain.
-///
-/// Any thread; not async-signal-safe.
+/// Stores the handle in *task and returns 0. -EINVAL: another TID, unknown flags; -EBUSY: the TID is taken; -ENOMEM.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_task_new(
     domain: *mut ufutex_domain,
@@ -51,10 +48,7 @@ pub unsafe extern "C" fn ufutex_task_new(
 /// Frees a task, which has ended. Each lock that it owned and that has waiters goes to the first waiter, with
 /// FUTEX_OWNER_DIED in the word. The task's robust lists are not walked: ufutex_task_exit() does that.
 ///
-/// Returns 0. -EBUSY: it waits, or another thread is using it; -EINVAL: NULL; -EBADF: not a handle of a task, or freed
-/// before.
-///
-/// Any thread; not async-signal-safe.
+/// Returns 0. -EBUSY: it waits, or another thread is using it.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_task_free(task: *mut ufutex_task) -> c_int {
     done(|| remove::<TaskObject>(task).map(drop))
@@ -72,10 +66,7 @@ pub unsafe extern "C" fn ufutex_task_free(task: *mut ufutex_task) -> c_int {
 /// FUTEX_PRIVATE_FLAG, and so are those of robust lists. A task that has ended takes no lock any more: that is -EINVAL.
 ///
 /// Returns 0. -EBUSY: it waits; -EINVAL: a task of another domain, or one that has ended, NULL, or a function that is
-/// missing from memory; -E2BIG: memory sets a field that this library does not know; -EBADF: not a handle of a domain
-/// or of a task.
-///
-/// Any thread; not async-signal-safe.
+/// missing from memory.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_task_exit(
     domain: *mut ufutex_domain,
@@ -95,9 +86,7 @@ pub unsafe extern "C" fn ufutex_task_exit(
 /// 32-bit code. head: its address in the domain's memory, 0 for none. length: the size of a head in bytes, 3 *
 /// pointer_bytes.
 ///
-/// Returns 0. -EINVAL: another length or pointer_bytes, NULL; -EBADF: not a handle of a task.
-///
-/// Any thread; not async-signal-safe.
+/// Returns 0. -EINVAL: another length or pointer_bytes.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_task_set_robust_list(
     task: *mut ufutex_task,
@@ -118,9 +107,9 @@ pub unsafe extern "C" fn ufutex_task_set_robust_list(
 /// Sets a task's own priority: a real-time priority from 1 to 99, or 0 for none. It decides the order in which the task
 /// gets locks and is woken from its system calls, and the owners of locks that it waits for are boosted to it.
 ///
-/// Returns 0. -EINVAL: above 99, NULL; -EBADF: not a handle of a task.
+/// Returns 0. -EINVAL: above 99.
 ///
-/// Any thread; not async-signal-safe. Calls the system's set_priority or set_priority_in.
+/// Calls the system's set_priority or set_priority_in.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_task_set_priority(task: *mut ufutex_task, priority: u32) -> c_int {
     int(|| {
@@ -134,10 +123,6 @@ pub unsafe extern "C" fn ufutex_task_set_priority(task: *mut ufutex_task, priori
 
 /// The real-time priority that a task runs with, from 1 to 99, or 0 for none: the best of its own and those of the
 /// waiters for its locks.
-///
-/// -EINVAL: NULL; -EBADF: not a handle of a task.
-///
-/// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_task_priority(task: *mut ufutex_task) -> c_int {
     int(|| Ok(c_int::from(Held::<TaskObject>::new(task)?.task.priority().as_realtime())))
@@ -150,12 +135,10 @@ pub unsafe extern "C" fn ufutex_task_priority(task: *mut ufutex_task) -> c_int {
 /// call of this function for the task is in progress, this call returns at once, and the other call checks once more
 /// whether the callback has to be called.
 ///
-/// Returns 0. -EINVAL: NULL; -EBADF: not a handle of a task; -EBUSY: called in a signal handler that has interrupted
-/// ufutex_task_free() of this task.
+/// Returns 0. -EBUSY: called in a signal handler that has interrupted ufutex_task_free() of this task.
 ///
-/// Any thread; async-signal-safe, with one condition. If the task waits by ufutex_prepare_wait() or its like, or in a
-/// domain with a parker, this function calls the waiter's callback or the parker's unpark, which must then be
-/// async-signal-safe.
+/// Async-signal-safe, with one condition. If the task waits by ufutex_prepare_wait() or its like, or in a domain with a
+/// parker, this function calls the waiter's callback or the parker's unpark, which must then be async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_task_interrupt(task: *mut ufutex_task) -> c_int {
     // Counted and not held, because a signal handler should not access thread-local storage.
@@ -164,9 +147,7 @@ pub unsafe extern "C" fn ufutex_task_interrupt(task: *mut ufutex_task) -> c_int 
 
 /// Clears a task's interrupt: waits that begin from now on sleep. It is not taken back from a wait that is under way.
 ///
-/// Returns 0. -EINVAL: NULL; -EBADF: not a handle of a task.
-///
-/// Any thread; async-signal-safe.
+/// Async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_task_clear_interrupt(task: *mut ufutex_task) -> c_int {
     done(|| Counted::<TaskObject>::new(task).map(|held| held.task.interrupt().clear()))
@@ -174,10 +155,6 @@ pub unsafe extern "C" fn ufutex_task_clear_interrupt(task: *mut ufutex_task) -> 
 
 /// Call this when a signal handler of the guest runs. A system call that was interrupted before is then not continued
 /// by restart_syscall.
-///
-/// Returns 0. -EINVAL: NULL; -EBADF: not a handle of a task.
-///
-/// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_task_forget_restart(task: *mut ufutex_task) -> c_int {
     done(|| Held::<TaskObject>::new(task).map(|held| held.task.forget_restart()))
@@ -185,11 +162,6 @@ pub unsafe extern "C" fn ufutex_task_forget_restart(task: *mut ufutex_task) -> c
 
 /// Stores the wait that restart_syscall would continue for this task, with its deadline, in *restart. A checkpoint saves
 /// it. If there is none, its timeout is UFUTEX_FOREVER.
-///
-/// Returns 0. -EINVAL: NULL or misaligned; -E2BIG: restart sets a field that this library does not know; -EBADF: not a
-/// handle of a task.
-///
-/// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_task_restart(task: *mut ufutex_task, restart: *mut ufutex_restart) -> c_int {
     done(|| {
@@ -217,10 +189,7 @@ pub unsafe extern "C" fn ufutex_task_restart(task: *mut ufutex_task, restart: *m
 /// Sets what ufutex_task_restart() stores, as when a checkpoint is restored. restart: NULL, or UFUTEX_FOREVER for
 /// timeout, for none.
 ///
-/// Returns 0. -EINVAL: an unknown timeout, or UFUTEX_AFTER; a bitset of 0; is_private above 1; task is NULL; -E2BIG:
-/// restart sets a field that this library does not know; -EBADF: not a handle of a task.
-///
-/// Any thread; not async-signal-safe.
+/// Returns 0. -EINVAL: an unknown timeout, or UFUTEX_AFTER; a bitset of 0; is_private above 1.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_task_set_restart(task: *mut ufutex_task, restart: *const ufutex_restart) -> c_int {
     done(|| {

@@ -38,10 +38,7 @@ use crate::types::{
 /// ```
 ///
 /// Stores the handle in *timers and returns 0. -EINVAL: an unknown delivery, max_id is not one less than a power of
-/// two, expired is missing, a size that is too small, NULL or misaligned; -E2BIG: options sets a field that this
-/// library does not know; -EBADF: not a handle of a system, or not an open file; -EMFILE; -ENOMEM.
-///
-/// Any thread; not async-signal-safe.
+/// two, expired is missing, a size that is too small; -EBADF: eventfd is not an open file; -EMFILE; -ENOMEM.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_timers_new(
     system: *mut ufutex_system,
@@ -56,9 +53,7 @@ pub unsafe extern "C" fn ufutex_timers_new(
 /// As ufutex_timers_new(), for a process of the guest that a domain belongs to. By the host's clocks each PID namespace has
 /// a thread of its own for timers and timeouts, so no guest makes another guest's timers late.
 ///
-/// Errors as for ufutex_timers_new(). -EBADF: not a handle of a domain.
-///
-/// Any thread; not async-signal-safe.
+/// Errors as for ufutex_timers_new().
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_timers_new_beside(
     domain: *mut ufutex_domain,
@@ -101,10 +96,7 @@ unsafe fn make(
 /// Frees timers, armed or not. When it has returned, expired is not called any more. It waits for a call in progress in
 /// another thread, so do not hold a lock that expired takes. expired itself may call it.
 ///
-/// Returns 0. -EBUSY: a thread is in another function with these timers; -EINVAL: NULL; -EBADF: not a handle of timers,
-/// or freed before.
-///
-/// Any thread; not async-signal-safe.
+/// Returns 0. -EBUSY: a thread is in another function with these timers.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_timers_free(timers: *mut ufutex_timers) -> c_int {
     done(|| remove::<TimersObject>(timers).map(drop))
@@ -116,9 +108,7 @@ pub unsafe extern "C" fn ufutex_timers_free(timers: *mut ufutex_timers) -> c_int
 ///
 /// Stores the ID in *id, from 0 up, and returns 0. -EAGAIN: as many timers as there may be, no free ID, no memory, or
 /// no thread for the driver; -EINVAL: another clock, no such process or thread, a signal that is not from 1 to 64, an
-/// unknown kind, NULL or misaligned; -EOPNOTSUPP: a clock that timers cannot run by; -EBADF: not a handle of timers.
-///
-/// Any thread; not async-signal-safe.
+/// unknown kind; -EOPNOTSUPP: a clock that timers cannot run by.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_timers_create(
     timers: *mut ufutex_timers,
@@ -134,8 +124,6 @@ pub unsafe extern "C" fn ufutex_timers_create(
 /// it.
 ///
 /// Returns 0. Errors as for ufutex_timers_create(). -EBUSY: the ID is in use; -EINVAL: it is negative or above max_id.
-///
-/// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_timers_create_as(
     timers: *mut ufutex_timers,
@@ -208,11 +196,10 @@ fn timer_clock(base: Base) -> TimerClock {
 /// Arms a timer, or disarms it if new's value is 0: timer_settime(2). flags: UFUTEX_TIMER_ABSTIME, or 0. An expiry that
 /// was not taken becomes void. old: the setting before, as by ufutex_timers_gettime(), or NULL.
 ///
-/// Returns 0. -EINVAL: no such timer, a time that is negative or has a second of nanoseconds or more, unknown flags,
-/// new is NULL, misaligned; -ESRCH: the thread or process whose CPU time the timer counts has ended; -EBADF: not a
-/// handle of timers.
+/// Returns 0. -EINVAL: no such timer, a time that is negative or has a second of nanoseconds or more, unknown flags;
+/// -ESRCH: the thread or process whose CPU time the timer counts has ended.
 ///
-/// Any thread; not async-signal-safe. Calls changed of ufutex_timer_clocks.
+/// Calls changed of ufutex_timer_clocks.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_timers_settime(
     timers: *mut ufutex_timers,
@@ -260,9 +247,7 @@ fn said_setting(Setting { value, interval }: Setting) -> ufutex_itimerspec {
 /// Stores a timer's setting in *setting: the interval, and the time that is left until it expires, 0 if it is not
 /// armed: timer_gettime(2).
 ///
-/// Returns 0. -EINVAL: no such timer, NULL or misaligned; -EBADF: not a handle of timers.
-///
-/// Any thread; not async-signal-safe.
+/// Returns 0. -EINVAL: no such timer.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_timers_gettime(
     timers: *mut ufutex_timers,
@@ -279,10 +264,7 @@ pub unsafe extern "C" fn ufutex_timers_gettime(
 
 /// How many intervals of a timer had passed unnoticed when its last expiry was taken: timer_getoverrun(2). Takes no lock.
 ///
-/// Returns that number, at most INT_MAX, or -1 if the clock was set back to before that expiry. -EINVAL: no such timer,
-/// NULL; -EBADF: not a handle of timers.
-///
-/// Any thread; not async-signal-safe.
+/// Returns that number, at most INT_MAX, or -1 if the clock was set back to before that expiry. -EINVAL: no such timer.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_timers_getoverrun(timers: *mut ufutex_timers, id: i32) -> c_int {
     int(|| Ok(c_long::from(Held::<TimersObject>::new(timers)?.timers.getoverrun(id)?)))
@@ -290,39 +272,25 @@ pub unsafe extern "C" fn ufutex_timers_getoverrun(timers: *mut ufutex_timers, id
 
 /// Deletes a timer: timer_delete(2). An expiry that was not taken becomes void.
 ///
-/// Returns 0. -EINVAL: no such timer, NULL; -EBADF: not a handle of timers.
-///
-/// Any thread; not async-signal-safe.
+/// Returns 0. -EINVAL: no such timer.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_timers_delete(timers: *mut ufutex_timers, id: i32) -> c_int {
     done(|| Ok(Held::<TimersObject>::new(timers)?.timers.delete(id)?))
 }
 
 /// Deletes all timers: exec(2). A process that fork(2) makes gets timers of its own, which are empty.
-///
-/// Returns 0. -EINVAL: NULL; -EBADF: not a handle of timers.
-///
-/// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_timers_clear(timers: *mut ufutex_timers) -> c_int {
     done(|| Held::<TimersObject>::new(timers).map(|held| held.timers.clear()))
 }
 
 /// The number of timers.
-///
-/// -EINVAL: NULL; -EBADF: not a handle of timers.
-///
-/// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_timers_count(timers: *mut ufutex_timers) -> c_long {
     long(|| Ok(Held::<TimersObject>::new(timers)?.timers.count()))
 }
 
 /// The memory of all timers of this process, in bytes.
-///
-/// -EINVAL: NULL; -EBADF: not a handle of timers.
-///
-/// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_timers_bytes(timers: *mut ufutex_timers) -> c_long {
     long(|| Ok(Held::<TimersObject>::new(timers)?.timers.bytes()))
@@ -334,10 +302,7 @@ pub unsafe extern "C" fn ufutex_timers_bytes(timers: *mut ufutex_timers) -> c_lo
 /// in this function, the timers are not freed: to have it return, arm a timer that it knows.
 ///
 /// Stores the expiry in *expired and returns 0. -ETIMEDOUT; -EINVAL: the delivery is not UFUTEX_DELIVER_LINE, an
-/// unknown timeout, NULL or misaligned; -EBADF: not a handle of timers.
-///
-/// Any thread; not async-signal-safe. The thread must not be cancelled during the call, and must not leave it by
-/// longjmp().
+/// unknown timeout.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_timers_receive(
     timers: *mut ufutex_timers,
@@ -363,10 +328,9 @@ pub unsafe extern "C" fn ufutex_timers_receive(
 /// interval timer is armed again. Any numbers may be passed as a notice.
 ///
 /// Stores the expiry in *taken and returns 1. Returns 0 if the notice is void, because the timer was set again or
-/// deleted, or it has been taken: nothing is to be delivered. -EINVAL: NULL or misaligned, an unknown kind; -EBADF: not
-/// a handle of timers.
+/// deleted, or it has been taken: nothing is to be delivered. -EINVAL: an unknown kind.
 ///
-/// Any thread; not async-signal-safe. Calls changed of ufutex_timer_clocks.
+/// Calls changed of ufutex_timer_clocks.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_timers_take(
     timers: *mut ufutex_timers,
@@ -393,10 +357,9 @@ pub unsafe extern "C" fn ufutex_timers_take(
 /// that they point to; NULL for this program's own. No call blocks.
 ///
 /// Returns the kernel's result, from 0 up or -errno, with the kernel's order of errors. This function adds the errors
-/// that follow. -ENOSYS: another number; -EINVAL: args is NULL or misaligned, timers is NULL, a function is missing from
-/// memory; -E2BIG; -EBADF: not a handle of timers.
+/// that follow. -ENOSYS: another number; -EINVAL: a function is missing from memory.
 ///
-/// Any thread; not async-signal-safe. Calls changed of ufutex_timer_clocks.
+/// Calls changed of ufutex_timer_clocks.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_timers_syscall(
     timers: *mut ufutex_timers,

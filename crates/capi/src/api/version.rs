@@ -6,7 +6,7 @@ const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
 
 /// The version of the running library, as "0.1.0".
 ///
-/// Any thread; async-signal-safe.
+/// Async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub extern "C" fn ufutex_version() -> *const c_char {
     VERSION.as_ptr().cast()
@@ -21,7 +21,7 @@ const fn part(text: &str) -> u32 {
 
 /// The version of the running library as a number: major << 16 | minor << 8 | patch.
 ///
-/// Any thread; async-signal-safe.
+/// Async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub extern "C" fn ufutex_version_number() -> u32 {
     const {

@@ -23,12 +23,8 @@ use crate::word::{Word, is_own};
 ///
 /// Returns 0 for a wake of the word. -EAGAIN: the word differs; -ETIMEDOUT; -EINTR: the task of the options was
 /// interrupted, or the parker returned -EINTR (a signal does not end the wait); -EFAULT: the word cannot be read;
-/// -EINVAL: misaligned, unknown flags, no such node, a word that cannot hold expected, a bitset of 0, a priority above
-/// 99, domain is NULL; -ENOMEM: max_waiters already wait, or no memory for a wait with a parker; -EBUSY: the task
-/// already waits; -E2BIG; -EBADF: not a handle of a domain or of a task.
-///
-/// Any thread; not async-signal-safe. The thread must not be cancelled during the call, and must not leave it by
-/// longjmp().
+/// -EINVAL: unknown flags, no such node, a word that cannot hold expected, a bitset of 0, a priority above 99; -ENOMEM:
+/// max_waiters already wait, or no memory for a wait with a parker; -EBUSY: the task already waits.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_wait(
     domain: *mut ufutex_domain,
@@ -116,9 +112,6 @@ fn task_of(task: *mut ufutex_task, domain: &DomainObject) -> Result<Option<InUse
 ///
 /// Returns the index of the word that was woken, from 0 up; if several were, the last of them. Errors as for
 /// ufutex_wait(). -EINVAL: also if count is 0, or greater than max_waitv.
-///
-/// Any thread; not async-signal-safe. The thread must not be cancelled during the call, and must not leave it by
-/// longjmp().
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_waitv(
     domain: *mut ufutex_domain,

@@ -248,8 +248,6 @@ impl Prepare {
 /// ufutex_wait() and stores NULL.
 ///
 /// Errors as for ufutex_wait(). -EINVAL: also if callback or waiter is NULL.
-///
-/// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_prepare_wait(
     domain: *mut ufutex_domain,
@@ -274,8 +272,6 @@ pub unsafe extern "C" fn ufutex_prepare_wait(
 /// Like ufutex_waitv(), but no thread sleeps: see ufutex_prepare_wait(). The array is not used after the return.
 ///
 /// Returns as ufutex_prepare_wait().
-///
-/// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_prepare_waitv(
     domain: *mut ufutex_domain,
@@ -300,8 +296,6 @@ pub unsafe extern "C" fn ufutex_prepare_waitv(
 /// Like ufutex_lock_pi(), but no thread sleeps: see ufutex_prepare_wait().
 ///
 /// Returns as ufutex_prepare_wait().
-///
-/// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_prepare_lock_pi(
     domain: *mut ufutex_domain,
@@ -327,8 +321,6 @@ pub unsafe extern "C" fn ufutex_prepare_lock_pi(
 /// Like ufutex_wait_requeue_pi(), but no thread sleeps: see ufutex_prepare_wait().
 ///
 /// Returns as ufutex_prepare_wait().
-///
-/// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_prepare_wait_requeue_pi(
     domain: *mut ufutex_domain,
@@ -360,8 +352,6 @@ pub unsafe extern "C" fn ufutex_prepare_wait_requeue_pi(
 /// waiter exists.
 ///
 /// Returns as ufutex_prepare_wait().
-///
-/// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_prepare_syscall(
     domain: *mut ufutex_domain,
@@ -390,10 +380,6 @@ pub unsafe extern "C" fn ufutex_prepare_syscall(
 
 /// The deadline of a waiter: stores UFUTEX_MONOTONIC or UFUTEX_REALTIME in *clock, and in *deadline the time in
 /// nanoseconds by that clock of the domain, or UFUTEX_NO_DEADLINE for none. Call ufutex_waiter_end() at that time.
-///
-/// Returns 0. -EINVAL: NULL or misaligned; -EBADF: not a handle of a waiter, or it has ended.
-///
-/// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_waiter_deadline(
     waiter: *mut ufutex_waiter,
@@ -416,11 +402,10 @@ pub unsafe extern "C" fn ufutex_waiter_deadline(
 /// Checks whether a waiter's wait has ended. Call it after the callback was called, or at any time.
 ///
 /// Returns the result that the blocking function would have returned, and frees the handle. -EINPROGRESS: the wait has
-/// not ended, and the callback will be called; -EINVAL: NULL; -EBADF: not a handle of a waiter, or it has ended;
-/// -EBUSY: another thread is in this function, or is ending or freeing the waiter. It sees a wake whose callback has
-/// been called already, so this call need not be repeated.
+/// not ended, and the callback will be called; -EBUSY: another thread is in this function, or is ending or freeing the
+/// waiter. It sees a wake whose callback has been called already, so this call need not be repeated.
 ///
-/// Any thread; not async-signal-safe. The callback may be called by this thread before it returns -EINPROGRESS.
+/// The callback may be called by this thread before it returns -EINPROGRESS.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_waiter_finish(waiter: *mut ufutex_waiter) -> c_long {
     long(|| {
@@ -435,10 +420,8 @@ pub unsafe extern "C" fn ufutex_waiter_finish(waiter: *mut ufutex_waiter) -> c_l
 /// result is returned.
 ///
 /// Returns the result that the blocking function would have returned: -ETIMEDOUT or -EINTR, or a system call's result
-/// for them. Frees the handle. -EINVAL: NULL or another cause; -EBADF: not a handle of a waiter, or it has ended;
-/// -EBUSY: another thread is using it. If that thread gets -EINPROGRESS from ufutex_waiter_finish(), call this again.
-///
-/// Any thread; not async-signal-safe.
+/// for them. Frees the handle. -EINVAL: another cause; -EBUSY: another thread is using it. If that thread gets
+/// -EINPROGRESS from ufutex_waiter_finish(), call this again.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_waiter_end(waiter: *mut ufutex_waiter, cause: u32) -> c_long {
     long(|| {
@@ -459,10 +442,8 @@ pub unsafe extern "C" fn ufutex_waiter_end(waiter: *mut ufutex_waiter, cause: u3
 /// Frees a waiter without a result. A wake that it has received goes to the next waiter. A lock that it has been handed
 /// is unlocked.
 ///
-/// Returns 0. -EINVAL: NULL; -EBADF: not a handle of a waiter, or it has ended; -EBUSY: another thread is using it. If
-/// that thread gets -EINPROGRESS from ufutex_waiter_finish(), call this again.
-///
-/// Any thread; not async-signal-safe.
+/// Returns 0. -EBUSY: another thread is using it. If that thread gets -EINPROGRESS from ufutex_waiter_finish(), call
+/// this again.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_waiter_free(waiter: *mut ufutex_waiter) -> c_int {
     int(|| {

@@ -20,11 +20,11 @@ use crate::word::{Word, is_own};
 /// INT_MAX or more means all. Change the word before this call. A private word is not accessed, and may have been
 /// freed. flags: as for ufutex_wait().
 ///
-/// Returns how many waiters were woken. -EINVAL: a bitset of 0, misaligned, unknown flags, no such node, NULL, or one
-/// of the waiters waits for a lock with priority inheritance (those before it have been woken); -EFAULT: an address
-/// that no program has, or a shared word for which memory's scope fails; -EBADF: not a handle of a domain.
+/// Returns how many waiters were woken. -EINVAL: a bitset of 0, unknown flags, no such node, or one of the
+/// waiters waits for a lock with priority inheritance (those before it have been woken); -EFAULT: an address that no
+/// program has, or a shared word for which memory's scope fails.
 ///
-/// Any thread; not async-signal-safe. Callbacks of waiters and unpark are called by this thread.
+/// Callbacks of waiters and unpark are called by this thread.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_wake(
     domain: *mut ufutex_domain,
@@ -48,10 +48,10 @@ pub unsafe extern "C" fn ufutex_wake(
 /// value of second, up to second_count waiters of second: FUTEX_WAKE_OP, in one step. flags: of both words.
 ///
 /// Returns how many waiters were woken in all. -EINVAL: second does not have 32 bits, an unknown operation, comparison
-/// or flag, misaligned, NULL, or one of the waiters waits for a lock (earlier effects stay); -EFAULT: second cannot be
-/// read and written; -EBADF: not a handle of a domain.
+/// or flag, or one of the waiters waits for a lock (earlier effects stay); -EFAULT: second cannot be read and
+/// written.
 ///
-/// Any thread; not async-signal-safe. Callbacks of waiters and unpark are called by this thread.
+/// Callbacks of waiters and unpark are called by this thread.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_wake_op(
     domain: *mut ufutex_domain,
