@@ -11,7 +11,6 @@ mod caller;
 mod calls;
 mod embedder;
 mod handles;
-#[path = "../../../ufutex/tests/soak/heap.rs"]
 mod heap;
 mod odd;
 #[allow(dead_code, reason = "this test uses a part")]

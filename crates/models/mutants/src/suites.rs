@@ -14,7 +14,7 @@ use crate::process::{End, run};
 pub const PACKAGES: [&str; 3] = ["ufutex", "ufutex-loom", "ufutex-shuttle"];
 
 /// Suites that are not run: they have no harness, run for as long as they are told to, or need programs of other kinds.
-const APART: [&str; 4] = ["memory", "soak", "program32", "guest"];
+const APART: [&str; 3] = ["memory", "program32", "guest"];
 
 /// A test, and what it did without a mutant.
 #[derive(Clone)]
