@@ -9,7 +9,7 @@ use std::vec::Vec;
 use crate::process::{Process, process};
 use crate::report::{self, Cpu, HotWord, Report};
 use crate::timers::Count;
-use crate::{calls, engine, raw, settings, stack};
+use crate::{calls, engine, profile, raw, settings, stack};
 
 /// The greatest number of words in a report.
 const HOT_WORDS: usize = 10;
@@ -105,7 +105,7 @@ fn fill_in(process: &Process) -> Report {
         most_calls: process.hot.most_calls(),
         counters: told.map_or_else(Default::default, |told| told.counters),
         timers: settings.timers.then(|| timers_of(process)),
-        hottest: HotWord::of_this_process(&process.hot.top(HOT_WORDS)),
+        hottest: HotWord::of_this_process(&process.hot.top(HOT_WORDS, profile::now())),
     }
 }
 
@@ -164,7 +164,7 @@ fn identity(fd: i32) -> Option<[u64; 2]> {
 
 /// The program's arguments, as they are now.
 fn command() -> String {
-    let arguments = std::fs::read("/proc/self/cmdline").unwrap_or_default();
+    let arguments = std::fs::read("/proc/thread-self/cmdline").unwrap_or_default();
     let arguments = arguments.strip_suffix(&[0]).unwrap_or(&arguments);
     String::from_utf8_lossy(arguments).replace('\0', " ")
 }

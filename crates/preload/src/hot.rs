@@ -43,6 +43,8 @@ struct Set {
     /// The number of threads that sleep for the word, and the greatest number so far.
     sleeping: [AtomicU64; WAYS],
     sleeping_most: [AtomicU64; WAYS],
+    /// The sum of the times at which the threads that sleep began to.
+    sleeping_since: [AtomicU64; WAYS],
     /// Since when there is a thread that sleeps, and for how long there was one, in nanoseconds.
     busy_since: [AtomicU64; WAYS],
     busy_ns: [AtomicU64; WAYS],
@@ -101,6 +103,7 @@ impl Hot {
         if sleeping == 1 {
             set.busy_since[way].store(now, Relaxed);
         }
+        set.sleeping_since[way].fetch_add(now, Relaxed);
         set.sleeping_most[way].fetch_max(sleeping, Relaxed);
     }
 
@@ -110,8 +113,11 @@ impl Hot {
         let Some(way) = set.way(address) else { return };
         let (ns, busy_since) = (now.saturating_sub(since), set.busy_since[way].load(Relaxed));
         // The number is 0 if the word lost its counter while the thread slept, and then got one again.
-        if set.sleeping[way].fetch_update(Relaxed, Relaxed, |sleeping| sleeping.checked_sub(1)) == Ok(1) {
-            set.busy_ns[way].fetch_add(now.saturating_sub(busy_since), Relaxed);
+        if let Ok(sleeping) = set.sleeping[way].fetch_update(Relaxed, Relaxed, |sleeping| sleeping.checked_sub(1)) {
+            set.sleeping_since[way].fetch_sub(since, Relaxed);
+            if sleeping == 1 {
+                set.busy_ns[way].fetch_add(now.saturating_sub(busy_since), Relaxed);
+            }
         }
         set.waits[way].fetch_add(1, Relaxed);
         set.waited_ns[way].fetch_add(ns, Relaxed);
@@ -136,8 +142,8 @@ impl Hot {
 
     /// At most `most` words: half of them those for which threads slept longest, the others those with the most calls of the rest; by
     /// the time slept. Leaves out words that may have been named only by the call that took over their counter.
-    pub fn top(&self, most: usize) -> Vec<Word> {
-        let mut words: Vec<Word> = self.sets.iter().flat_map(Set::words).filter(Word::is_known).collect();
+    pub fn top(&self, most: usize, now: u64) -> Vec<Word> {
+        let mut words: Vec<Word> = self.sets.iter().flat_map(|set| set.words(now)).filter(Word::is_known).collect();
         let by_calls = |word: &Word| Reverse((word.calls_at_least, word.calls_at_most));
         let by_time = |word: &Word| (Reverse(word.waited_ns), by_calls(word));
         words.sort_unstable_by_key(by_time);
@@ -166,15 +172,15 @@ fn longest(length: usize) -> u64 {
 impl Hot {
     /// Calls that named the word with the most calls: a lower bound.
     pub fn most_calls(&self) -> u64 {
-        self.sets.iter().flat_map(Set::words).map(|word| word.calls_at_least).max().unwrap_or(0)
+        self.sets.iter().flat_map(|set| set.words(0)).map(|word| word.calls_at_least).max().unwrap_or(0)
     }
 
     /// The number of words that were named, and whether it is exact. It is exact if no counter was taken over;
     /// otherwise it is a lower bound.
     pub fn words(&self) -> (u64, bool) {
-        let all = || self.sets.iter().flat_map(Set::words);
+        let all = self.sets.iter().flat_map(|set| set.words(0));
         let is_exact = self.sets.iter().flat_map(|set| &set.doubtful).all(|doubtful| doubtful.load(Relaxed) == 0);
-        (all().count() as u64, is_exact)
+        (all.count() as u64, is_exact)
     }
 }
 
@@ -211,7 +217,7 @@ impl Set {
             self.doubtful[way].store(fewest, Relaxed);
             // What was noted so far is of the word that had the counter before.
             let times = [&self.waits, &self.waited_ns, &self.longest_ns, &self.busy_ns];
-            let numbers = [&self.sleeping, &self.sleeping_most, &self.woken, &self.requeued];
+            let numbers = [&self.sleeping, &self.sleeping_since, &self.sleeping_most, &self.woken, &self.requeued];
             times.iter().chain(&numbers).for_each(|of| of[way].store(0, Relaxed));
             if before != 0 {
                 self.lengths[way].iter().for_each(|count| count.store(0, Relaxed));
@@ -231,8 +237,20 @@ impl Set {
         up_to.take(LENGTHS - 1).position(|sum| sum >= least).map_or(u64::MAX, longest)
     }
 
-    fn words(&self) -> impl Iterator<Item = Word> {
-        (0..WAYS).filter_map(|way| {
+    /// How many threads slept on average, while any did, those included that sleep at this time.
+    fn waiters_mean(&self, way: usize, now: u64) -> f64 {
+        let of = |numbers: &[AtomicU64; WAYS]| numbers[way].load(Relaxed);
+        let sleeping = of(&self.sleeping);
+        let busy_now = if sleeping == 0 { 0 } else { now.saturating_sub(of(&self.busy_since)) };
+        // Modulo 2^64. None of them has slept for longer than there was a sleeper.
+        let slept_now = sleeping.wrapping_mul(now).wrapping_sub(of(&self.sleeping_since)).cast_signed();
+        let slept_now = (slept_now.max(0) as f64).min(sleeping as f64 * busy_now as f64);
+        let busy_ns = (of(&self.busy_ns) + busy_now) as f64;
+        if busy_ns == 0.0 { 0.0 } else { (of(&self.waited_ns) as f64 + slept_now) / busy_ns }
+    }
+
+    fn words(&self, now: u64) -> impl Iterator<Item = Word> {
+        (0..WAYS).filter_map(move |way| {
             let address = self.words[way].load(Relaxed);
             let calls_at_most = self.calls[way].load(Relaxed);
             let calls_at_least = calls_at_most.saturating_sub(self.doubtful[way].load(Relaxed));
@@ -247,7 +265,7 @@ impl Set {
                 p99_ns: self.p99(way).min(longest_ns),
                 longest_ns,
                 waiters_most: of(&self.sleeping_most),
-                waiters_mean: if waits == 0 { 0.0 } else { waited_ns as f64 / of(&self.busy_ns).max(1) as f64 },
+                waiters_mean: self.waiters_mean(way, now),
                 wakes: of(&self.woken),
                 requeues: of(&self.requeued),
             };

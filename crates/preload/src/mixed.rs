@@ -13,7 +13,6 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::vec::Vec;
 
 use ufutex::{Cause, Compare, syscall::Number};
-use ufutex_program::ring;
 
 use crate::calls::{self, LOCK_PI2, SYS_FUTEX_WAITV, WAITV_MAX, Waitv};
 use crate::engine::{self, Inside};
@@ -47,14 +46,17 @@ pub fn kernel(number: i64, args: [u64; 6], inside: &Inside) -> isize {
     let is_lock = is_futex && (command == LOCK_PI || command == LOCK_PI2);
     let is_wait = is_futex && (command == libc::FUTEX_WAIT || command == libc::FUTEX_WAIT_BITSET);
     if !is_lock && !is_wait && number != SYS_FUTEX_WAITV {
-        if is_futex {
-            profile::wakes_in_kernel(args[0], if command == UNLOCK_PI { 1 } else { args[2] as u32 });
-        }
+        let asked = is_futex.then(|| if command == UNLOCK_PI { 1 } else { args[2] as u32 });
+        asked.inspect(|most| profile::wakes_in_kernel(args[0], *most));
         // SAFETY: the program's own call, which does not sleep.
-        return unsafe { raw::syscall6(number, marked) };
+        let result = unsafe { raw::syscall6(number, marked) };
+        if asked.is_some() && command != UNLOCK_PI && result <= 0 {
+            profile::woke_none_in_kernel(args[0]);
+        }
+        return result;
     }
     let number_for = if is_futex { Number::Futex } else { Number::FutexWaitv };
-    let asleep = profile::sleeps(number_for, &args, ring::IN_KERNEL | raw::tid() as u64);
+    let asleep = profile::sleeps_in_kernel(number_for, &args);
     let mut result = kernel_call(number, marked, inside);
     if result == -ufutex::syscall::ERESTARTSYS {
         if is_lock {

@@ -15,7 +15,7 @@ const FOR_ENDS: u64 = 1 << 14;
 /// have asked [`Ring::has_room`] before. As many writers as there are locks may have asked at once.
 const FOR_LOCKED: u64 = 1 << 13;
 /// Number that says that the file is ready, with a version.
-const READY: u64 = u64::from_le_bytes(*b"ufxlock5");
+const READY: u64 = u64::from_le_bytes(*b"ufxlock6");
 /// Most words of a record.
 pub const MOST_WORDS: usize = 256;
 
@@ -25,7 +25,8 @@ pub enum Kind {
     /// A file is mapped: first address, end, inode, then the path.
     Mapped = 1,
     /// A thread has begun to wait: time, TID, address of the word, operation, seat, the stack's number, the 32 bytes at the address
-    /// (four words), then the addresses of further words. The seat is that of the library, or for a wait in the kernel the TID with
+    /// (four words), then the addresses of further words. The operation is that of futex(2), 2^32 for futex_waitv(2) and 2^33 for
+    /// futex_wait(2), with [`TIMED`] if it has a timeout. The seat is that of the library, or for a wait in the kernel the TID with
     /// [`IN_KERNEL`].
     Sleeps = 2,
     /// A thread wakes the one at a seat: time, TID, seat, the stack's number, the CPU.
@@ -42,15 +43,19 @@ pub enum Kind {
     Requeued = 8,
     /// A thread asks the kernel to wake waiters: time, TID, address of the word, the stack's number, the CPU, how many at most.
     WakesInKernel = 9,
+    /// The last of the thread's records of that kind for a word is of a call that has woken nobody: TID, address of the word.
+    WokeNoneInKernel = 10,
 }
 
 /// In a seat: the thread waits in the kernel.
 pub const IN_KERNEL: u64 = 1 << 63;
+/// In an operation: the wait has a timeout.
+pub const TIMED: u64 = 1 << 63;
 
 impl Kind {
     fn of(number: u64) -> Option<Self> {
-        use Kind::{Begins, Ended, Mapped, Named, Requeued, Sleeps, Stack, Wakes, WakesInKernel};
-        let all = [Mapped, Sleeps, Wakes, Ended, Begins, Named, Stack, Requeued, WakesInKernel];
+        use Kind::{Begins, Ended, Mapped, Named, Requeued, Sleeps, Stack, Wakes, WakesInKernel, WokeNoneInKernel};
+        let all = [Mapped, Sleeps, Wakes, Ended, Begins, Named, Stack, Requeued, WakesInKernel, WokeNoneInKernel];
         all.into_iter().find(|kind| *kind as u64 == number)
     }
 }

@@ -99,17 +99,18 @@ one (java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit, node --perf-bas
 
 The owner is the thread that the lock itself names (glibc's mutexes, but for timed locks of them, the writer of its
 rwlocks, any lock with priority inheritance), or else the thread that ends the wait. Deadlocks are found by the first
-alone, and by the thread for whose end pthread_join waits.
+alone, and by the thread for whose end pthread_join waits. A wait with a timeout is no part of a deadlock. The kernel
+refuses the last of the waits for locks with priority inheritance that would be one: only --hang's TIME ends that.
 
 At SIGUSR1, Ctrl-C and SIGTERM, and with --hang, it prints each waiting thread: for how long, for what, which thread
 holds that, and the stack. Threads of which each waits for a lock that the next one holds, or for the next one's end,
 are a deadlock. SIGTERM is passed on to the program. A second Ctrl-C or SIGTERM ends ufutex at once.
 On a terminal it says each second how many waits there were so far, if PROGRAM's stdout and stderr are files or
 /dev/null: ufutex locks -- sh -c 'exec ./server > log 2>&1'.
---hang: a program hangs if for TIME no thread has begun or ended a wait, PROGRAM and (with -f) its children have used no
-CPU time, and a thread waits for a futex; or if a deadlock is as old as TIME. A server without requests looks the same.
-A hang in read alone is not found. SIGTERM, and SIGKILL 2 s later, go to PROGRAM; its children are not
-ended.
+--hang: a program hangs if for TIME no thread has begun or ended a wait, PROGRAM and its children have used no CPU time,
+and a thread waits for a futex; or if a deadlock is as old as TIME. A server without requests looks the same, and a
+thread that waits for one that sleeps. A hang in read alone is not found. SIGTERM, and SIGKILL 2 s later, go to PROGRAM;
+its children are not ended.
 
 --json, one object per line, locks first: pid, word (address, text; null if the object stands for the words of several
 threads), name, defined_at (file and line of the variable, or null), kind, is_lock, waits, total_ns, mean_ns, p99_ns,

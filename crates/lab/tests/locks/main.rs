@@ -134,6 +134,63 @@ fn wait_for_a_thread_that_waits_for_a_lock_is_a_deadlock() {
 }
 
 #[test]
+fn wait_with_a_timeout_is_no_deadlock() {
+    let lines = hung("joins-for-a-time");
+    assert!(lines.iter().all(|line| line["deadlock"].is_null()), "{lines:?}");
+    let waiting = lines.iter().find_map(|line| line["waiting"].as_array()).expect("waiting threads");
+    assert_eq!(waiting.len(), 2, "{waiting:?}");
+}
+
+#[test]
+fn lock_of_a_handler_that_interrupts_a_join_is_a_lock() {
+    let lines = hung("joins-interrupted");
+    let cycle = lines.iter().find_map(|line| line["deadlock"].as_array()).unwrap_or_else(|| panic!("{lines:?}"));
+    let mut locks: Vec<_> = cycle.iter().filter_map(|one| one["waits_for"].as_str()?.split(' ').next()).collect();
+    locks.sort_unstable();
+    assert_eq!(locks, ["first", "second"], "{cycle:?}");
+}
+
+/// As on a machine on which glibc's debug information is not installed.
+#[test]
+fn joins_and_robust_locks_are_known_without_names_of_glibcs_own_functions() {
+    for (shape, kind) in [("joins", "joins at planted.c:"), ("robust-abba", "lock_both at planted.c:")] {
+        let ufutex = env!("CARGO_BIN_EXE_ufutex");
+        let script = r#"mkdir -p /usr/lib/debug && mount -t tmpfs none /usr/lib/debug || exit 77
+            exec "$0" locks --json --hang 1 -- "$@""#;
+        let mut command = Command::new("unshare");
+        command.args(["--map-root-user", "--mount", "sh", "-c", script, ufutex]).arg(&*PLANTED).arg(shape);
+        let output = command.env_remove("LD_PRELOAD").stdin(Stdio::null()).output().expect("unshare runs");
+        if [Some(1), Some(77)].contains(&output.status.code()) {
+            return skip(&format!("unshare(1) cannot mount here: {}", text(&output.stderr).trim()));
+        }
+        let lines = text(&output.stderr);
+        let lines: Vec<Value> = lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let cycle = lines.iter().find_map(|line| line["deadlock"].as_array()).unwrap_or_else(|| panic!("{lines:?}"));
+        assert!(cycle.len() == 2 && cycle.iter().any(|one| stack(one).contains(kind)), "{cycle:?}");
+    }
+}
+
+#[test]
+fn threads_that_outlive_the_first_one_are_seen() {
+    let words = words(&PLANTED, "leader-ends");
+    let orders = words.iter().find(|word| word["name"] == "orders_lock").unwrap_or_else(|| panic!("{words:?}"));
+    // Four threads lock it 20 times each, and hold it for a millisecond.
+    assert!(number(orders, "waits") >= 30.0 && stack(&orders["sites"][0]).contains("order at planted.c:"), "{orders}");
+}
+
+#[test]
+fn program_whose_child_computes_does_not_hang() {
+    let output = locks(&["--hang", "1"], &PLANTED, "child-computes");
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
+}
+
+#[test]
+fn no_call_is_made_for_a_program_in_a_sandbox_that_it_does_not_make_itself() {
+    let output = locks(&[], &PLANTED, "sandbox");
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
+}
+
+#[test]
 fn wait_for_two_words_counts_for_the_one_that_ends_it() {
     let words = words(&PLANTED, "any");
     let of = |part: &str| words.iter().find(|word| word["name"].as_str().is_some_and(|name| name.contains(part)));

@@ -1,11 +1,17 @@
 // Programs with a culprit: `planted SHAPE`.
 #define _GNU_SOURCE
+#include <linux/filter.h>
 #include <linux/futex.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -213,6 +219,104 @@ static void joins(void) {
     run(1, locks_first, (void *[]){"joined"});
 }
 
+// The same for two seconds.
+static void joins_for_a_time(void) {
+    pthread_t thread;
+    struct timespec until;
+    pthread_mutex_lock(&first);
+    if (pthread_create(&thread, NULL, locks_first, "joined")) abort();
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 2;
+    if (pthread_timedjoin_np(thread, NULL, &until) == 0) abort();
+}
+
+static pthread_t main_thread;
+
+static void locks_second(int signal) {
+    (void)signal;
+    pthread_mutex_lock(&second);
+}
+
+static void *interrupts(void *name) {
+    pthread_setname_np(pthread_self(), name);
+    pthread_mutex_lock(&second);
+    rest(100);
+    pthread_kill(main_thread, SIGUSR2);
+    rest(100);
+    pthread_mutex_lock(&first);
+    return NULL;
+}
+
+// A deadlock of two locks, one of which is wanted by a handler that has interrupted a join.
+static void joins_and_is_interrupted(void) {
+    main_thread = pthread_self();
+    signal(SIGUSR2, locks_second);
+    pthread_mutex_lock(&first);
+    run(1, interrupts, (void *[]){"interrupts"});
+}
+
+static void crosses_robust(void) {
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+    pthread_mutex_init(&first, &attributes);
+    pthread_mutex_init(&second, &attributes);
+    struct pair pairs[] = {{&first, &second, "one", 0}, {&second, &first, "two", 0}};
+    run(2, crosses, (void *[]){&pairs[0], &pairs[1]});
+}
+
+static int clerks_left = 4;
+
+static void *last_clerk_exits(void *name) {
+    rest(50);
+    clerk(name);
+    if (__atomic_sub_fetch(&clerks_left, 1, __ATOMIC_SEQ_CST) == 0) exit(7);
+    return NULL;
+}
+
+// The first thread ends before the others.
+static void leaves_threads(void) {
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++)
+        if (pthread_create(&threads[i], NULL, last_clerk_exits, "clerk")) abort();
+    pthread_exit(NULL);
+}
+
+// Waits for a child that computes.
+static void waits_for_a_child(void) {
+    sem_t *done = mmap(NULL, sizeof *done, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    sem_init(done, 1, 0);
+    pid_t child = fork();
+    if (child == 0) {
+        struct timespec used;
+        do clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+        while (used.tv_sec < 2);
+        sem_post(done);
+        _exit(0);
+    }
+    sem_wait(done);
+    waitpid(child, NULL, 0);
+}
+
+// A filter of its own kills it for a call that no futex needs. Then it waits for a word that processes share.
+static void waits_in_a_sandbox(void) {
+    static int word;
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_gettid, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {4, filter};
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program)) abort();
+    struct timespec soon = {0, 1000000}, now;
+    syscall(SYS_futex, &word, FUTEX_WAIT, 0, &soon, NULL, 0);
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    struct futex_waitv words[] = {{.uaddr = (unsigned long)&word, .flags = FUTEX_32}};
+    syscall(SYS_futex_waitv, words, 1, 0, &now, CLOCK_MONOTONIC);
+}
+
 static struct {
     unsigned first, second;
 } any_of;
@@ -318,6 +422,18 @@ int main(int argc, char **argv) {
         in_kernel(shape);
     } else if (!strcmp(shape, "joins")) {
         joins();
+    } else if (!strcmp(shape, "joins-for-a-time")) {
+        joins_for_a_time();
+    } else if (!strcmp(shape, "joins-interrupted")) {
+        joins_and_is_interrupted();
+    } else if (!strcmp(shape, "robust-abba")) {
+        crosses_robust();
+    } else if (!strcmp(shape, "leader-ends")) {
+        leaves_threads();
+    } else if (!strcmp(shape, "child-computes")) {
+        waits_for_a_child();
+    } else if (!strcmp(shape, "sandbox")) {
+        waits_in_a_sandbox();
     } else if (!strcmp(shape, "any")) {
         waits_for_two();
     } else if (!strcmp(shape, "requeues")) {

@@ -94,7 +94,7 @@ fn timeline(file: &Path) -> Result<(), String> {
     let names = browser
         .ask("[...document.querySelectorAll('.rows .thread')].map(one => one.textContent.split(' (')[0]).sort().filter((name, number, all) => name !== all[number - 1])")?;
     // One of the two clerks may have waited for nothing.
-    let expected = ["<script>clerk", "black", "blue", "cyan", "green", "red", "white"];
+    let expected = ["<script>clerk", "black", "blue", "cyan", "green", "page-planted", "red", "white"];
     holds(names == json!(expected), &names)?;
     const EMPTY: &str = r#"[...document.querySelectorAll('.rows li:has(.thread)')].filter(row => {
       const frame = row.querySelector('svg').getBoundingClientRect();

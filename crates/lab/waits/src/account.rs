@@ -6,7 +6,7 @@ use crate::past::Past;
 use crate::word::{End, WokenBy, Word};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
-use ufutex_program::ring::{IN_KERNEL, Kind};
+use ufutex_program::ring::{IN_KERNEL, Kind, TIMED};
 
 /// A stack, by the number that the records give it, which follows from its addresses. 0: no stack is known.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -72,9 +72,28 @@ pub struct Mapped {
     pub path: PathBuf,
 }
 
-/// The operations of glibc's mutexes, for one process and for several. Its robust mutexes use the second.
-pub const MUTEX_WAITS: [u64; 2] = [PRIVATE, 0];
+/// The operations of glibc's mutexes, for one process and for several, and of its robust ones.
+pub const MUTEX_WAITS: [u64; 3] = [PRIVATE, 0, ROBUST];
 const PRIVATE: u64 = libc::FUTEX_PRIVATE_FLAG as u64;
+/// In place of the operation: a wait of glibc for the end of a thread, whose TID is in the word until then.
+pub const JOIN: u64 = 3 << 32;
+/// In place of the operation: a wait for a robust mutex of glibc.
+pub const ROBUST: u64 = 4 << 32;
+
+/// The operation of a wait in glibc, or what the memory at the word says that it waits for. glibc has no names for the functions in
+/// which threads wait for these two, but in its debug information.
+fn told_by_memory(operation: u64, around: &[u32; 8]) -> u64 {
+    const JOINS: [u64; 2] =
+        [libc::FUTEX_WAIT_BITSET as u64, (libc::FUTEX_WAIT_BITSET | libc::FUTEX_CLOCK_REALTIME) as u64];
+    const TIDS: std::ops::RangeInclusive<u32> = 1..=1 << 22;
+    let (word, owner) = (around[0], around[2]);
+    let is_robust = word & libc::FUTEX_WAITERS != 0 && word & libc::FUTEX_TID_MASK == owner;
+    match operation {
+        0 if is_robust && TIDS.contains(&owner) => ROBUST,
+        _ if JOINS.contains(&operation) && TIDS.contains(&word) => JOIN,
+        _ => operation,
+    }
+}
 
 /// Whether this operation of futex(2) waits for a lock with priority inheritance.
 pub fn is_pi(operation: u64) -> bool {
@@ -106,8 +125,10 @@ pub struct Wait {
     pub stack: StackId,
     /// What the memory at the word was: the word and the seven after it.
     pub around: [u32; 8],
-    /// The operation of futex(2); 2^32 for futex_waitv(2), and twice that for futex_wait(2).
+    /// The operation of futex(2); 2^32 for futex_waitv(2), and twice that for futex_wait(2); or [`JOIN`] or [`ROBUST`].
     pub operation: u64,
+    /// It has a timeout.
+    pub is_timed: bool,
     /// The innermost frame is in glibc.
     pub is_in_libc: bool,
     seat: u64,
@@ -152,7 +173,7 @@ impl Account {
     pub fn note(&mut self, process: usize, kind: Kind, record: &[u64]) {
         let own = match kind {
             Kind::Stack => 1,
-            Kind::Begins | Kind::Requeued => 2,
+            Kind::Begins | Kind::Requeued | Kind::WokeNoneInKernel => 2,
             Kind::Mapped | Kind::Named => 3,
             Kind::Ended => 4,
             Kind::Wakes => 5,
@@ -178,8 +199,12 @@ impl Account {
                 let stack = StackId(number);
                 let innermost = self.stacks.get(&stack).and_then(|stack| stack.first());
                 let is_in_libc = innermost.is_some_and(|at| process.is_in_libc(*at));
-                let (since_ns, around, others) = (time, values, rest.into());
-                let wait = Wait { word, others, since_ns, stack, around, operation, is_in_libc, seat, waker: None };
+                let (is_timed, mut operation) = (operation & TIMED != 0, operation & !TIMED);
+                if is_in_libc {
+                    operation = told_by_memory(operation, &values);
+                }
+                let (since_ns, around, others, waker) = (time, values, rest.into(), None);
+                let wait = Wait { word, others, since_ns, stack, around, operation, is_timed, is_in_libc, seat, waker };
                 process.sleeps(tid as u32, wait);
             }
             (Kind::Requeued, &[word, moved]) => {
@@ -201,6 +226,7 @@ impl Account {
                     most,
                 );
             }
+            (Kind::WokeNoneInKernel, &[tid, word]) => process.woke_none(tid as u32, word),
             (Kind::Ended, &[time, seat, result, cpu]) => process.ended(time, seat, result.cast_signed(), cpu),
             _ => {}
         }
@@ -260,6 +286,9 @@ impl Process {
         if is_pi(wait.operation) {
             return Some(around[0] & libc::FUTEX_TID_MASK).filter(|tid| self.threads.contains_key(tid));
         }
+        if wait.operation == JOIN {
+            return None;
+        }
         const OWNER_OF_MUTEX: usize = 2;
         // Of `__cur_writer`, from `__wrphase_futex` and from `__writers_futex`.
         const WRITERS: [usize; 2] = [4, 3];
@@ -281,7 +310,8 @@ impl Process {
             return;
         };
         wait.waker = Some(waker);
-        if let Some(word) = self.words.get_mut(&wait.word) {
+        // Of several words the end of the wait says which was meant.
+        if let Some(word) = self.words.get_mut(&wait.word).filter(|_| wait.others.is_empty()) {
             word.wake(waker.at_ns, waker.tid);
         }
     }
@@ -297,10 +327,22 @@ impl Process {
         wakes.extend((0..most.min(left)).map(|_| waker));
     }
 
+    /// Takes back what [`Self::wakes_in_kernel`] has noted last for this thread and word.
+    fn woke_none(&mut self, tid: u32, address: u64) {
+        let Some(wakes) = self.in_kernel.get_mut(&address) else { return };
+        let Some(at_ns) = wakes.iter().rfind(|wake| wake.tid == tid).map(|wake| wake.at_ns) else { return };
+        wakes.retain(|wake| (wake.tid, wake.at_ns) != (tid, at_ns));
+        if wakes.is_empty() {
+            self.in_kernel.remove(&address);
+        }
+    }
+
     fn ended(&mut self, time: u64, seat: u64, result: i64, cpu: u64) {
         self.passes(time);
         const ETIMEDOUT: i64 = -(libc::ETIMEDOUT as i64);
-        const EAGAIN: i64 = -(libc::EAGAIN as i64);
+        const EINTR: i64 = -(libc::EINTR as i64);
+        /// The kernel's own results, of calls that signals have ended.
+        const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
         self.early.remove(&seat);
         let Some(&tid) = self.seats.get(&seat) else { return };
         let Some(wait) = self.threads.get_mut(&tid).and_then(|thread| thread.waits.as_mut()) else { return };
@@ -312,6 +354,11 @@ impl Process {
             wait.waker = self.in_kernel.get_mut(&wait.word).and_then(VecDeque::pop_front);
         }
         let waker = wait.waker;
+        if let Some(waker) = waker.filter(|_| !wait.others.is_empty() && seat & IN_KERNEL == 0)
+            && let Some(word) = self.words.get_mut(&wait.word)
+        {
+            word.wake(waker.at_ns, waker.tid);
+        }
         let end = match result {
             0.. => End::Woken(waker.map(|waker| WokenBy {
                 tid: waker.tid,
@@ -319,9 +366,10 @@ impl Process {
                 is_across_cpus: waker.cpu != cpu,
             })),
             ETIMEDOUT => End::TimedOut,
-            // The word had another value, so the thread has not slept.
-            EAGAIN => return drop(self.leave(time, tid)),
-            _ => End::Other,
+            EINTR => End::Other,
+            result if RESTARTS.contains(&result) => End::Other,
+            // The word had another value, or the call was refused: the thread has not slept.
+            _ => return drop(self.leave(time, tid)),
         };
         self.end(time, tid, end);
     }
@@ -502,6 +550,43 @@ pub mod tests {
         assert_eq!(wakers, [(20, Sum { waits: 1, total_ns: 500 })], "21 came too late, and for no later wait");
         assert_eq!((site.sum, site.timeouts), (Sum { waits: 3, total_ns: 1800 }, 1));
         assert!(account.processes[&1].in_kernel.is_empty());
+    }
+
+    #[test]
+    fn wake_in_the_kernel_that_woke_nobody_ends_no_wait() {
+        let mut account = Account::default();
+        account.note(1, Kind::Sleeps, &[1000, 10, WORD, 0, IN_KERNEL | 10, 0, 0, 0, 0, 0]);
+        account.note(1, Kind::WakesInKernel, &[1500, 20, WORD, 0, 0, 1]);
+        account.note(1, Kind::WokeNoneInKernel, &[20, WORD]);
+        account.note(1, Kind::WakesInKernel, &[1900, 21, WORD, 0, 0, 1]);
+        account.note(1, Kind::Ended, &[2000, IN_KERNEL | 10, 0, 1]);
+        let site = &account.processes[&1].words[&WORD].sites[&(StackId(0), 0)];
+        assert_eq!(site.wakers.keys().map(|(tid, _)| *tid).collect::<Vec<_>>(), [21]);
+    }
+
+    #[test]
+    fn call_that_was_refused_is_no_wait() {
+        let mut account = Account::default();
+        for error in [libc::EAGAIN, libc::EINVAL, libc::EFAULT, libc::EDEADLK, libc::EPERM, libc::ESRCH] {
+            sleeps(&mut account, 1000, 10, 0);
+            ends(&mut account, 2000, 10, -i64::from(error));
+        }
+        assert!(account.processes[&1].words[&WORD].sites.is_empty());
+        for error in [libc::EINTR, 512, 516] {
+            sleeps(&mut account, 1000, 10, 0);
+            ends(&mut account, 2000, 10, -i64::from(error));
+        }
+        assert_eq!(account.sum(), Sum { waits: 3, total_ns: 3000 }, "a signal has ended these");
+    }
+
+    #[test]
+    fn wake_of_a_wait_for_several_words_is_of_the_word_that_ended_it() {
+        let mut account = Account::default();
+        account.note(1, Kind::Sleeps, &[1000, 10, WORD, 1 << 32, SEAT + 10, 0, 0, 0, 0, 0, WORD + 8]);
+        woken(&mut account, 10, 20, &[0x333], 1500);
+        ends(&mut account, 1600, 10, 1);
+        let words = &account.processes[&1].words;
+        assert_eq!([WORD, WORD + 8].map(|word| words[&word].held_ns.contains_key(&20)), [false, true]);
     }
 
     #[test]

@@ -175,9 +175,15 @@ fn open(path: &Path, number: usize) -> Option<Open> {
     is_ready.then_some(Open { map, number, pid, gone_ns: None, is_broken: false })
 }
 
-/// Whether the process runs: it is there, and not only waits for its parent.
+/// Whether the process runs: it is there, and not only waits for its parent. If its first thread has ended, others may run.
 fn is_alive(pid: i32) -> bool {
-    state(pid).is_some_and(|state| state != 'Z' && state != 'X')
+    const THREADS: usize = 17;
+    stat(pid).is_some_and(|stat| match stat.first().map(String::as_str) {
+        Some("Z" | "X") => {
+            stat.get(THREADS).is_some_and(|threads| threads.parse::<u32>().is_ok_and(|number| number > 1))
+        }
+        _ => true,
+    })
 }
 
 /// The state of a process, as in proc_pid_stat(5). `None` if it is gone.

@@ -27,6 +27,8 @@ pub struct Waiting {
     /// The thread that holds the lock, if the lock says so, or for whose end this one waits.
     pub held_by: Option<String>,
     is_join: bool,
+    /// It ends by itself some time, so it is no part of a deadlock.
+    is_timed: bool,
     /// From where, the innermost frame first.
     pub stack: Vec<String>,
 }
@@ -34,16 +36,16 @@ pub struct Waiting {
 /// All threads that wait at `now_ns`, those that wait longest first.
 pub fn waiting(account: &Account, names: &mut Names, now_ns: u64) -> Vec<Waiting> {
     let mut all = Vec::new();
-    for (number, process) in &account.processes {
+    for process in account.processes.values() {
         for (tid, one) in &process.threads {
             let Some(wait) = &one.waits else { continue };
-            let frames = names.stack(*number, process, account.stack(wait.stack));
+            let frames = names.stack(process, account.stack(wait.stack));
             let kind = kind::of(&frames, wait.operation);
             let waited_ns = now_ns.saturating_sub(wait.since_ns);
             let is_join = kind == JOIN;
             let holder = match kind.is_lock {
-                Some(true) => process.owner(wait, &now_at(process, wait)),
-                _ if is_join => Some(now_at(process, wait)[0]).filter(|tid| *tid != 0),
+                Some(true) => process.owner(wait, &now_at(process, *tid, wait)),
+                _ if is_join => Some(now_at(process, *tid, wait)[0]).filter(|tid| *tid != 0),
                 _ => None,
             };
             // A thread that has just got the lock does not wait for itself.
@@ -58,6 +60,7 @@ pub fn waiting(account: &Account, names: &mut Names, now_ns: u64) -> Vec<Waiting
                 holder,
                 held_by: holder.map(|holder| thread(process, holder)),
                 is_join,
+                is_timed: wait.is_timed,
                 stack: frames.iter().map(ToString::to_string).collect(),
             });
         }
@@ -66,11 +69,12 @@ pub fn waiting(account: &Account, names: &mut Names, now_ns: u64) -> Vec<Waiting
     all
 }
 
-/// The memory at the word now, or when the wait began if it cannot be read.
-fn now_at(process: &Process, wait: &Wait) -> [u32; 8] {
+/// The memory at the word now, or when the wait of this thread began if it cannot be read.
+fn now_at(process: &Process, tid: u32, wait: &Wait) -> [u32; 8] {
     let mut bytes = [0; 32];
-    let read =
-        File::open(format!("/proc/{}/mem", process.pid)).and_then(|memory| memory.read_exact_at(&mut bytes, wait.word));
+    // The process's first thread may have ended, and has no memory then.
+    let path = format!("/proc/{}/task/{tid}/mem", process.pid);
+    let read = File::open(path).and_then(|memory| memory.read_exact_at(&mut bytes, wait.word));
     let mut around = wait.around;
     if read.is_ok() {
         for (value, bytes) in around.iter_mut().zip(bytes.chunks_exact(4)) {
@@ -86,7 +90,7 @@ const SETTLED_NS: u64 = 100_000_000;
 
 /// The deadlocks: threads of which each waits for a lock that the next one holds, or for its end, and the last one for the first.
 pub fn deadlocks(waiting: &[Waiting]) -> Vec<Vec<&Waiting>> {
-    let settled = || waiting.iter().filter(|one| one.waited_ns >= SETTLED_NS);
+    let settled = || waiting.iter().filter(|one| one.waited_ns >= SETTLED_NS && !one.is_timed);
     let of: HashMap<(i32, u32), &Waiting> = settled().map(|one| ((one.pid, one.tid), one)).collect();
     let next = |one: &Waiting| of.get(&(one.pid, one.holder?)).copied();
     let mut found: Vec<Vec<&Waiting>> = Vec::new();
@@ -174,6 +178,7 @@ mod tests {
             holder,
             held_by: None,
             is_join: false,
+            is_timed: false,
             stack: Vec::new(),
         }
     }
@@ -191,5 +196,7 @@ mod tests {
         assert_eq!(cycles(&[(5, Some(1)), (1, Some(2)), (2, Some(1)), (6, Some(5))]), [[1, 2]], "others wait for it");
         let two = [(1, Some(2)), (2, Some(3)), (3, Some(1)), (7, Some(8)), (8, Some(7))];
         assert_eq!(cycles(&two), [vec![1, 2, 3], vec![7, 8]]);
+        let timed = [Waiting { is_timed: true, ..waits(1, Some(2)) }, waits(2, Some(1))];
+        assert!(deadlocks(&timed).is_empty(), "the first one gives up some time");
     }
 }

@@ -1,6 +1,6 @@
 //! What kind of lock a thread waited for, by the functions in which it did.
 
-use crate::account::{MUTEX_WAITS, is_pi};
+use crate::account::{self, MUTEX_WAITS, is_pi};
 use crate::names::Frame;
 use std::fmt;
 
@@ -38,7 +38,7 @@ const MUTEX: Kind = kind("mutex", Some(true));
 
 /// Parts of functions' names, and the kind. The first that fits counts, so that what uses a condition variable of glibc comes
 /// before the condition variable.
-const KINDS: [(&[&str], Kind); 25] = [
+const KINDS: [(&[&str], Kind); 24] = [
     // The first has a name only with debug information.
     (&["take_gil", "PyEval_RestoreThread", "PyEval_AcquireThread"], kind("Python's GIL", Some(true))),
     (&["PyThread_acquire_lock", "PyMutex_Lock", "_PyMutex", "PySemaphore", "_PyParkingLot"], kind("Python lock", None)),
@@ -66,7 +66,6 @@ const KINDS: [(&[&str], Kind); 25] = [
     (&["runtime.futex"], of_thread("Go's park", Some(false))),
     // MariaDB's and MySQL's, for tables and for GET_LOCK(). Its waiters sleep in a condition variable of their own.
     (&["MDL_wait::"], of_thread("metadata lock", Some(true))),
-    (&["pthread_join", "pthread_clockjoin", "pthread_timedjoin"], JOIN),
     (&["pthread_cond_"], CONDITION),
     (&["pthread_mutex_", "lll_lock"], MUTEX),
     (&["pthread_rwlock_"], kind("rwlock", Some(true))),
@@ -117,6 +116,8 @@ pub fn of(frames: &[Frame], operation: u64) -> Kind {
     let mut fitting = KINDS.iter().filter(|(parts, _)| fits(parts)).map(|(_, kind)| *kind);
     match fitting.next() {
         None if is_pi(operation) => kind("PI lock", Some(true)),
+        None if operation == account::JOIN => JOIN,
+        None if operation == account::ROBUST => MUTEX,
         None => kind("futex", None),
         // A thread that was woken takes the mutex again.
         Some(CONDITION) if MUTEX_WAITS.contains(&operation) || is_pi(operation) => MUTEX,

@@ -6,6 +6,7 @@ use addr2line::Loader;
 use memmap2::Mmap;
 use object::{Object, ObjectSegment, ObjectSymbol};
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::fs::File;
@@ -47,8 +48,9 @@ impl fmt::Display for Frame {
 #[derive(Default)]
 pub struct Names {
     modules: HashMap<(PathBuf, u64), Option<Rc<Module>>>,
-    frames: HashMap<(usize, u64), Rc<[Frame]>>,
     compiled: HashMap<i32, Vec<(u64, u64, String)>>,
+    /// The functions at the addresses in no file that were asked for, by process.
+    known: HashMap<(i32, u64), Option<String>>,
 }
 
 /// A file with code.
@@ -65,6 +67,10 @@ struct Module {
     of_glibc: Option<Mmap>,
     /// The file that has debug information, if any has.
     described_by: PathBuf,
+    /// When the file was changed last, in seconds and nanoseconds.
+    changed: (i64, i64),
+    /// The frames at the addresses that were asked for.
+    known: RefCell<HashMap<u64, Rc<[Frame]>>>,
 }
 
 impl Module {
@@ -86,11 +92,16 @@ impl Module {
         let debug = separate.as_ref().filter(|_| !is_glibc).and_then(|file| Loader::new(file).ok());
         let of_glibc = separate.as_ref().filter(|_| is_glibc).and_then(|file| map(file));
         let described_by = separate.unwrap_or_else(|| path.to_path_buf());
-        Some(Self { name, first, end, symbols, debug, of_glibc, described_by })
+        let (changed, known) = ((status.ctime(), status.ctime_nsec()), RefCell::default());
+        Some(Self { name, first, end, symbols, debug, of_glibc, described_by, changed, known })
     }
 
     /// The functions at an address, the innermost first.
-    fn frames(&self, at: u64) -> Vec<Frame> {
+    fn frames(&self, at: u64) -> Rc<[Frame]> {
+        self.known.borrow_mut().entry(at).or_insert_with(|| self.look_up(at).into()).clone()
+    }
+
+    fn look_up(&self, at: u64) -> Vec<Frame> {
         let mut frames = Vec::new();
         for loader in self.debug.iter().chain([&self.symbols]) {
             let Ok(mut inlined) = loader.find_frames(at) else { continue };
@@ -152,7 +163,7 @@ fn symbol_at(file: &[u8], at: u64) -> Option<(String, u64)> {
 
 /// A file in memory.
 pub fn map(path: &Path) -> Option<Mmap> {
-    // SAFETY: what is read may change, but only bytes are read. Who makes the file shorter meanwhile ends this command by SIGBUS; the
+    // SAFETY: what is read may change, but only bytes are read. Who makes the file shorter just then ends this command by SIGBUS; the
     // lines of functions are read in the same way by addr2line.
     unsafe { Mmap::map(&File::open(path).ok()?) }.ok()
 }
@@ -188,6 +199,17 @@ impl fmt::Display for Variable {
 }
 
 impl Names {
+    /// Forgets files that have changed meanwhile.
+    pub fn renew(&mut self) {
+        self.modules.retain(|(path, inode), module| {
+            let is_same = |module: &Rc<Module>| {
+                let status = path.metadata().ok()?;
+                Some(status.ino() == *inode && (status.ctime(), status.ctime_nsec()) == module.changed)
+            };
+            module.as_ref().and_then(is_same) == Some(true)
+        });
+    }
+
     fn module(&mut self, process: &Process, at: u64) -> Option<(Rc<Module>, u64)> {
         let Mapped { start, inode, path, .. } = process.mapped_at(at)?;
         let open = || Module::open(path, *inode).map(Rc::new);
@@ -198,38 +220,37 @@ impl Names {
     }
 
     /// The functions that this return address is in: more than one if some are inlined.
-    fn frames_at(&mut self, number: usize, process: &Process, at: u64) -> Rc<[Frame]> {
-        if let Some(known) = self.frames.get(&(number, at)) {
-            return known.clone();
-        }
+    fn frames_at(&mut self, process: &Process, at: u64) -> Rc<[Frame]> {
         // The address is behind the call.
         let call = at.wrapping_sub(1);
-        let frames = match self.module(process, call) {
+        match self.module(process, call) {
             Some((module, address)) => module.frames(address),
             None => {
                 let function = self.compiled(process.pid, call);
-                vec![Frame { function, line: None, is_inlined: false, module: None, address: at }]
+                [Frame { function, line: None, is_inlined: false, module: None, address: at }].into()
             }
-        };
-        let frames: Rc<[Frame]> = frames.into();
-        self.frames.insert((number, at), frames.clone());
-        frames
+        }
     }
 
     /// The name of a function that the program has compiled itself, if it has written a map for perf(1).
     fn compiled(&mut self, pid: i32, at: u64) -> Option<String> {
+        if let Some(known) = self.known.get(&(pid, at)) {
+            return known.clone();
+        }
         let map = self.compiled.entry(pid).or_insert_with(|| {
             let text = map_for_perf(pid).unwrap_or_default();
             text.lines().filter_map(parse).collect()
         });
         let function =
-            map.iter().rev().find(|(start, length, _)| (*start..start.saturating_add(*length)).contains(&at))?;
-        Some(function.2.clone())
+            map.iter().rev().find(|(start, length, _)| (*start..start.saturating_add(*length)).contains(&at));
+        let function = function.map(|function| function.2.clone());
+        self.known.insert((pid, at), function.clone());
+        function
     }
 
     /// All frames of a stack, the innermost first.
-    pub fn stack(&mut self, number: usize, process: &Process, stack: &[u64]) -> Vec<Frame> {
-        stack.iter().flat_map(|at| self.frames_at(number, process, *at).to_vec()).collect()
+    pub fn stack(&mut self, process: &Process, stack: &[u64]) -> Vec<Frame> {
+        stack.iter().flat_map(|at| self.frames_at(process, *at).to_vec()).collect()
     }
 
     /// The variable at an address. `None` if it is in no file's memory.
@@ -298,6 +319,22 @@ mod tests {
     }
 
     #[test]
+    fn file_that_was_overwritten_is_read_anew() {
+        let path = std::env::temp_dir().join(format!("ufutex-names-{}", std::process::id()));
+        std::fs::copy(std::env::current_exe().expect("this program"), &path).expect("there is room");
+        let inode = path.metadata().expect("the copy").ino();
+        let mut process = Process::default();
+        process.mapped.push(Mapped { start: 0, end: 1 << 40, inode, path: path.clone() });
+        let mut names = Names::default();
+        assert!(names.stack(&process, &[0x1_0000])[0].module.is_some());
+        File::options().write(true).truncate(true).open(&path).expect("the copy");
+        names.renew();
+        let frames = names.stack(&process, &[0x1_0000]);
+        std::fs::remove_file(&path).expect("the copy");
+        assert_eq!(frames[0].module, None, "nothing is left in the file");
+    }
+
+    #[test]
     fn own_functions_and_variables_have_names() {
         static VARIABLE: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(7);
         let maps = std::fs::read_to_string("/proc/self/maps").expect("Linux");
@@ -317,11 +354,11 @@ mod tests {
         assert!(variable.name.contains("VARIABLE") && variable.offset == 0, "{variable:?}");
         // As a return address: in the function, not at its beginning.
         let here = own_functions_and_variables_have_names as *const () as u64;
-        let frames = names.stack(1, &process, &[here + 1]);
+        let frames = names.stack(&process, &[here + 1]);
         let is_this =
             |frame: &Frame| frame.function.as_ref().is_some_and(|name| name.contains("own_functions_and_variables"));
         assert!(frames.iter().any(is_this), "{frames:?}");
-        let nowhere = names.stack(1, &process, &[8]);
+        let nowhere = names.stack(&process, &[8]);
         assert_eq!(nowhere[0].to_string(), "0x8");
     }
 }

@@ -10,8 +10,10 @@ use crate::{Format, Locks, folded, hang, json, page, pprof, progress, report, ta
 use anyhow::{Context, Result};
 use lab_measure::interrupt;
 use lab_terminal::stderr;
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::Write;
+use std::iter;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitCode, ExitStatus};
@@ -98,7 +100,7 @@ impl Watched<'_> {
         wants_state: &AtomicBool,
         wants_end: &AtomicBool,
     ) -> Result<(ExitStatus, bool)> {
-        let (mut still, mut last, mut spent) = (Duration::ZERO, Instant::now(), 0);
+        let (mut still, mut last) = (Still::default(), Instant::now());
         let (mut is_hung, mut was_interrupted) = (false, false);
         let (mut end_by, mut nap, mut begun) = (None, NAPS[0], 0);
         let ended = ProgramEnd::of(program);
@@ -120,7 +122,7 @@ impl Watched<'_> {
                 send(program, libc::SIGTERM);
             }
             if any {
-                still = Duration::ZERO;
+                still.since = Duration::ZERO;
             }
             let files = &self.records.files;
             // After one process has begun, others may begin, and end soon.
@@ -143,12 +145,9 @@ impl Watched<'_> {
                 let _ = program.kill();
             }
             let Some(length) = self.locks.hang.filter(|_| !is_hung) else { continue };
-            let now = self.cpu_time();
-            // Time in which the program's processes or this command were stopped does not count.
-            still =
-                if any || now != spent || self.is_stopped() { Duration::ZERO } else { still + passed.min(2 * SELDOM) };
-            spent = now;
-            if self.is_hung(still, length) {
+            let has_moved = any || self.is_stopped();
+            still.look(has_moved, self.cpu_time(), passed, || time_of_family(program.id() as i32), length);
+            if self.is_hung(still.since, length) {
                 is_hung = true;
                 self.say_state()?;
                 send(program, libc::SIGTERM);
@@ -172,17 +171,15 @@ impl Watched<'_> {
         if !self.records.account.processes.values().any(is_old) {
             return false;
         }
+        self.names.renew();
         let waiting = hang::waiting(&self.records.account, &mut self.names, now);
         let is_long = |one: &&hang::Waiting| u128::from(one.waited_ns) >= age;
         hang::deadlocks(&waiting).iter().any(|cycle| cycle.iter().all(is_long))
     }
 
-    /// CPU time of the program's processes, in ticks, those included that have ended and were waited for.
+    /// CPU time of the processes with records, in ticks.
     fn cpu_time(&self) -> u64 {
-        // User and system time, of the process and of its children, are the 14th to the 17th field; the state is the third.
-        let time =
-            |pid| files::stat(pid)?.get(11..15)?.iter().map(|field| field.parse::<u64>().ok()).sum::<Option<u64>>();
-        self.records.files.processes().filter_map(time).sum()
+        self.records.files.processes().filter_map(files::stat).filter_map(|stat| cpu_time(&stat)).sum()
     }
 
     /// Whether one of the processes is stopped: by Ctrl-Z, or by a debugger.
@@ -193,6 +190,7 @@ impl Watched<'_> {
     /// Prints the waiting threads.
     fn say_state(&mut self) -> Result<()> {
         self.progress.clear();
+        self.names = Names::default();
         let waiting = hang::waiting(&self.records.account, &mut self.names, hang::now_ns());
         if self.locks.format != Format::Json {
             stderr::text(self.state.insert(hang::text(&waiting)));
@@ -240,6 +238,55 @@ impl Watched<'_> {
         stderr::say(format_args!("{summary}{first}; the report is in {}", path.display()));
         Ok(())
     }
+}
+
+/// For how long nothing has moved.
+#[derive(Default)]
+struct Still {
+    since: Duration,
+    /// CPU time of the processes with records, in ticks, at the last look.
+    spent: u64,
+    /// CPU time of the program and all its children when `since` began.
+    spent_by_all: u64,
+}
+
+impl Still {
+    fn look(&mut self, has_moved: bool, spent: u64, passed: Duration, by_all: impl Fn() -> u64, length: Duration) {
+        if has_moved || spent != self.spent {
+            self.since = Duration::ZERO;
+        } else {
+            if self.since.is_zero() {
+                self.spent_by_all = by_all();
+            }
+            // Time in which this command was stopped does not count.
+            self.since += passed.min(2 * SELDOM);
+            // Only at the beginning and at the end, because it takes milliseconds.
+            if self.since >= length && by_all() != self.spent_by_all {
+                self.since = Duration::ZERO;
+            }
+        }
+        self.spent = spent;
+    }
+}
+
+/// CPU time of a process, in ticks, and of its children that have ended and were waited for. User and system time of both are the
+/// 14th to the 17th field of its `stat`, which begins with the third.
+fn cpu_time(stat: &[String]) -> Option<u64> {
+    stat.get(11..15)?.iter().map(|field| field.parse::<u64>().ok()).sum()
+}
+
+/// CPU time of a process and of all that descend from it, in ticks.
+fn time_of_family(process: i32) -> u64 {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let of = |pid| {
+        let stat = files::stat(pid)?;
+        Some((pid, (stat.get(1)?.parse::<i32>().ok()?, cpu_time(&stat)?)))
+    };
+    let all: HashMap<i32, (i32, u64)> = pids.filter_map(of).collect();
+    // A number that is used again meanwhile could make a circle.
+    let ancestors = |pid: i32| iter::successors(Some(pid), |pid| Some(all.get(pid)?.0)).take(all.len());
+    all.iter().filter(|(pid, _)| ancestors(**pid).any(|pid| pid == process)).map(|(_, (_, time))| time).sum()
 }
 
 /// A pidfd of the program, readable when that has ended. `None` on a kernel without pidfds.

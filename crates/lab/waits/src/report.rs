@@ -101,7 +101,7 @@ pub fn lines(account: &Account, names: &mut Names) -> Vec<Line> {
             let mut sites: Vec<_> = word.sites.iter().map(|(place, site)| (*place, site)).collect();
             sites.sort_by_key(|(id, site)| (Reverse(site.sum.total_ns), *id));
             let Some(((hottest, operation), _)) = sites.first() else { continue };
-            let frames = names.stack(*number, process, account.stack(*hottest));
+            let frames = names.stack(process, account.stack(*hottest));
             let kind = kind::of(&frames, *operation);
             if !kind.is_of_thread {
                 let name = name(names, process, *address, kind, &frames);
@@ -114,7 +114,7 @@ pub fn lines(account: &Account, names: &mut Names) -> Vec<Line> {
                 continue;
             }
             for (id, site) in sites {
-                let frames = names.stack(*number, process, account.stack(id.0));
+                let frames = names.stack(process, account.stack(id.0));
                 let kind = kind::of(&frames, id.1);
                 let name = name(names, process, 0, kind, &frames);
                 let new = || Gathered { name: name.clone(), kind, sites: Vec::new(), words: Vec::new() };
@@ -169,7 +169,7 @@ fn line(account: &Account, names: &mut Names, (number, process): (usize, &Proces
     }
     let mut held: Vec<_> = held.into_iter().filter(|(_, ns)| *ns != 0).collect();
     held.sort_by_key(|(_, ns)| Reverse(*ns));
-    let mut frames = |id: StackId| names.stack(number, process, account.stack(id));
+    let mut frames = |id: StackId| names.stack(process, account.stack(id));
     let owners = held.iter().take(MOST).map(|(tid, ns)| {
         let taken_from = words.iter().find_map(|(_, word)| word.taken_from.get(tid));
         let taken_at = taken_from.map(|stack| texts(&frames(*stack)));

@@ -406,7 +406,7 @@ impl Page {
         let from = libc::iovec { iov_base: ptr::with_exposed_provenance_mut(page as usize), iov_len: BYTES as usize };
         let (to, from) = (&raw const to as u64, &raw const from as u64);
         // SAFETY: stores into `words`. The kernel reads the addresses, and says so if it cannot.
-        let copied = unsafe { raw::syscall6(libc::SYS_process_vm_readv, [raw::pid() as u64, to, 1, from, 1, 0]) };
+        let copied = unsafe { raw::syscall6(libc::SYS_process_vm_readv, [raw::tid() as u64, to, 1, from, 1, 0]) };
         copied == BYTES as isize
     }
 }

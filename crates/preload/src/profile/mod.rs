@@ -13,7 +13,7 @@ use core::{mem, ptr};
 use std::vec::Vec;
 
 use ufutex::syscall::Number;
-use ufutex_program::ring::{Kind, Ring};
+use ufutex_program::ring::{IN_KERNEL, Kind, Ring, TIMED};
 
 use crate::calls::{WAITV_MAX, Waitv};
 use crate::process::{Process, SpinLock, process};
@@ -189,12 +189,20 @@ fn thread(process: &Process, ring: &Ring, now: u64) -> u64 {
 #[inline(always)]
 pub fn sleeps(number: Number, args: &[u64; 6], seat: u64) -> Option<Asleep> {
     let (process, ring) = ring()?;
+    let timed = |timeout: u64| if timeout == 0 { 0 } else { TIMED };
     let is_noted = match number {
-        Number::FutexWaitv => note_sleep_for_any(process, ring, args[0], args[1], seat),
-        Number::FutexWait => note_sleep(process, ring, (args[0], 2 << 32), &[], seat),
-        _ => note_sleep(process, ring, (args[0], args[1] & 0xffff_ffff), &[], seat),
+        Number::FutexWaitv => note_sleep_for_any(process, ring, args[0], args[1], timed(args[3]), seat),
+        Number::FutexWait => note_sleep(process, ring, (args[0], 2 << 32 | timed(args[4])), &[], seat),
+        _ => note_sleep(process, ring, (args[0], args[1] & 0xffff_ffff | timed(args[3])), &[], seat),
     };
     is_noted.then_some(Asleep { ring, seat })
+}
+
+/// As [`sleeps`], for a wait in the kernel.
+pub fn sleeps_in_kernel(number: Number, args: &[u64; 6]) -> Option<Asleep> {
+    // Without records there is no call for the TID: a filter of the program's own may not know that.
+    ring()?;
+    sleeps(number, args, IN_KERNEL | raw::tid() as u64)
 }
 
 #[inline(never)]
@@ -209,8 +217,8 @@ fn note_sleep(
     let tid = thread(process, ring, now);
     // Not beyond the word's page, where there may be no memory.
     let around: [u64; 4] = core::array::from_fn(|i| {
-        let at = address + 8 * i as u64;
-        if (at + 7) >> 12 == address >> 12 { memory::read(at).unwrap_or(0) } else { 0 }
+        let at = address.wrapping_add(8 * i as u64);
+        if at.wrapping_add(7) >> 12 == address >> 12 { memory::read(at).unwrap_or(0) } else { 0 }
     });
     let stack = process.profile.stacks.record(now, ring);
     write(ring, Kind::Sleeps, &[&[now, tid, address, operation, seat, stack], &around, others])
@@ -218,7 +226,14 @@ fn note_sleep(
 
 /// As [`note_sleep`], for futex_waitv(2).
 #[inline(never)]
-fn note_sleep_for_any(process: &'static Process, ring: &'static Ring, list: u64, len: u64, seat: u64) -> bool {
+fn note_sleep_for_any(
+    process: &'static Process,
+    ring: &'static Ring,
+    list: u64,
+    len: u64,
+    timed: u64,
+    seat: u64,
+) -> bool {
     let mut words = [0; WAITV_MAX];
     // A list that is too long is refused.
     let words = &mut words[..(len as u32 as usize).min(WAITV_MAX)];
@@ -227,7 +242,7 @@ fn note_sleep_for_any(process: &'static Process, ring: &'static Ring, list: u64,
         *address = memory::read::<Waitv>(at).map_or(0, |word| word.uaddr);
     }
     let (first, others) = words.split_first().map_or((0, &[][..]), |(first, others)| (*first, others));
-    note_sleep(process, ring, (first, 1 << 32), others, seat)
+    note_sleep(process, ring, (first, 1 << 32 | timed), others, seat)
 }
 
 /// A thread that sleeps at a seat.
@@ -272,6 +287,13 @@ pub fn wakes_in_kernel(address: u64, most: u32) {
         let tid = thread(process, ring, now);
         let stack = process.profile.stacks.record(now, ring);
         write(ring, Kind::WakesInKernel, &[&[now, tid, address, stack, vdso::getcpu().into(), most.into()]]);
+    }
+}
+
+/// Notes that the calling thread's last wake of this word in the kernel, noted before, has woken nobody.
+pub fn woke_none_in_kernel(address: u64) {
+    if let Some((_, ring)) = ring() {
+        write(ring, Kind::WokeNoneInKernel, &[&[raw::tid() as u64, address]]);
     }
 }
 

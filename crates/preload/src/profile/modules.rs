@@ -128,7 +128,7 @@ impl Known {
     }
 
     fn read_undisturbed(&mut self, ring: &Ring) {
-        let Some(maps) = file::read_all(b"/proc/self/maps\0") else { return };
+        let Some(maps) = file::read_all(b"/proc/thread-self/maps\0") else { return };
         let (mut now, mut writable) = (Vec::new(), Vec::new());
         let mut before: Option<Mapping<'_>> = None;
         for line in maps.split(|byte| *byte == b'\n') {
@@ -172,7 +172,7 @@ impl Known {
     }
 }
 
-/// One or several lines of `/proc/self/maps` that belong together.
+/// One or several lines of `/proc/PID/maps` that belong together.
 struct Mapping<'m> {
     memory: Range<u64>,
     has_code: bool,

@@ -102,7 +102,8 @@ pub struct HotWord {
 impl HotWord {
     /// Adds the words' places in the calling process.
     pub fn of_this_process(words: &[Word]) -> Vec<Self> {
-        let maps = if words.is_empty() { Vec::new() } else { std::fs::read("/proc/self/maps").unwrap_or_default() };
+        let maps =
+            if words.is_empty() { Vec::new() } else { std::fs::read("/proc/thread-self/maps").unwrap_or_default() };
         let maps = String::from_utf8_lossy(&maps);
         words.iter().map(|word| Self { word: *word, place: place::find(&maps, word.address) }).collect()
     }

@@ -1,4 +1,4 @@
-//! Names an address so that the name is useful after the process has ended, from `/proc/self/maps`.
+//! Names an address so that the name is useful after the process has ended, from `/proc/PID/maps`.
 
 use std::borrow::ToOwned;
 use std::format;

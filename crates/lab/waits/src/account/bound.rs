@@ -131,6 +131,7 @@ impl Process {
     fn stacks(&self) -> impl Iterator<Item = StackId> {
         let waits = self.threads.values().filter_map(|thread| thread.waits.as_ref());
         let wakers = waits.clone().filter_map(|wait| wait.waker.as_ref()).chain(self.early.values());
+        let wakers = wakers.chain(self.in_kernel.values().flatten());
         let sites = self.words.values().flat_map(|word| &word.sites);
         let of_sites = sites.flat_map(|((stack, _), site)| site.wakers.keys().map(|(_, waker)| *waker).chain([*stack]));
         let taken = self.words.values().flat_map(|word| word.taken_from.values());
