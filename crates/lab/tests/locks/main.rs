@@ -161,7 +161,7 @@ fn joins_and_robust_locks_are_known_without_names_of_glibcs_own_functions() {
         command.args(["--map-root-user", "--mount", "sh", "-c", script, ufutex]).arg(&*PLANTED).arg(shape);
         let output = command.env_remove("LD_PRELOAD").stdin(Stdio::null()).output().expect("unshare runs");
         if [Some(1), Some(77)].contains(&output.status.code()) {
-            return skip(&format!("unshare(1) cannot mount here: {}", text(&output.stderr).trim()));
+            return skip(format!("unshare(1) cannot mount here: {}", text(&output.stderr).trim()));
         }
         let lines = text(&output.stderr);
         let lines: Vec<Value> = lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
