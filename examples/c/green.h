@@ -1,7 +1,7 @@
 // Green threads on one thread of the host, with a clock that runs when all of them sleep.
 //
-// What libufutex needs of a scheduler is a parker: who is running, let it sleep until it is unparked or its time is up,
-// unpark somebody.
+// What libufutex needs of a scheduler is a parker: which thread is running, let it sleep until it is unparked or its time is
+// up, unpark a thread.
 #ifndef GREEN_H
 #define GREEN_H
 
@@ -26,7 +26,7 @@ const char *green_name(const struct green *thread);
 // Lets the others run.
 void green_yield(void);
 
-// Uses the processor for so many nanoseconds of the clock.
+// Uses the processor for this number of nanoseconds of the clock.
 void green_work(uint64_t ns);
 
 // What the clock shows, in nanoseconds.

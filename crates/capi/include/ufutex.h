@@ -27,7 +27,8 @@
 //
 // Threads. Any thread may call any function at any time, also within a callback unless its comment says otherwise. A
 // function is async-signal-safe only if its comment says so. A thread that a function blocks must not be cancelled, and
-// must not leave the function by longjmp(). The library starts one thread for a system with timers by the host's clocks,
+// must not leave the function by longjmp(). A scheduler must not switch a green thread away inside a function of the
+// library, except in park of its ufutex_parker. The library starts one thread for a system with timers by the host's clocks,
 // and no other. A child of fork() calls ufutex_after_fork_child before it uses the library; after exec() all is new. The
 // library must not be unloaded.
 //
@@ -1001,7 +1002,8 @@ int ufutex_waitv(struct ufutex_domain *domain,
 
 // Wakes up to count waiters of the word at an address whose bitset has a bit of bitset: FUTEX_WAKE, FUTEX_WAKE_BITSET.
 // Waiters with a greater real-time priority are woken first, and otherwise in the order in which they came. A count of
-// INT_MAX or more means all. Change the word before this call. A private word is not accessed, and may have been
+// INT_MAX or more means all. Change the word before this call, by a relaxed store, or by one that releases if
+// a thread that reads the new value has to see what was done before. A private word is not accessed, and may have been
 // freed. flags: as for ufutex_wait().
 //
 // Returns how many waiters were woken. -EINVAL: a bitset of 0, unknown flags, no such node, or one of the
@@ -1156,8 +1158,8 @@ int ufutex_resume(long result,
 
 // Like ufutex_wait(), but no thread sleeps: for schedulers. Queues a waiter if the word holds expected.
 //
-// When the waiter should be checked, callback(context) is called once, by any thread, perhaps before this function
-// returns. Then call ufutex_waiter_finish(). The callback must not wait and must not use this waiter: it only notifies a
+// When the waiter should be checked, callback(context) is called, by any thread, perhaps before this function returns, and
+// at most once before the next ufutex_waiter_finish(). Then call that. The callback must not wait and must not use this waiter: it only notifies a
 // scheduler. When a function that has ended or freed the waiter has returned, the callback is not called any more. That
 // function waits for a call in progress, so do not hold a lock that the callback takes. The caller has to watch the
 // timeout: see ufutex_waiter_deadline(), ufutex_waiter_end().
@@ -1236,7 +1238,7 @@ int ufutex_waiter_deadline(struct ufutex_waiter *waiter,
 //
 // Returns the result that the blocking function would have returned, and frees the handle. -EINPROGRESS: the wait has
 // not ended, and the callback will be called; -EBUSY: another thread is in this function, or is ending or freeing the
-// waiter. It sees a wake whose callback has been called already, so this call need not be repeated.
+// waiter. Do not repeat the call: that thread notices each callback made before it.
 //
 // The callback may be called by this thread before it returns -EINPROGRESS.
 long ufutex_waiter_finish(struct ufutex_waiter *waiter);

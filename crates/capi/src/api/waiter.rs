@@ -238,8 +238,8 @@ impl Prepare {
 
 /// Like ufutex_wait(), but no thread sleeps: for schedulers. Queues a waiter if the word holds expected.
 ///
-/// When the waiter should be checked, callback(context) is called once, by any thread, perhaps before this function
-/// returns. Then call ufutex_waiter_finish(). The callback must not wait and must not use this waiter: it only notifies a
+/// When the waiter should be checked, callback(context) is called, by any thread, perhaps before this function returns, and
+/// at most once before the next ufutex_waiter_finish(). Then call that. The callback must not wait and must not use this waiter: it only notifies a
 /// scheduler. When a function that has ended or freed the waiter has returned, the callback is not called any more. That
 /// function waits for a call in progress, so do not hold a lock that the callback takes. The caller has to watch the
 /// timeout: see ufutex_waiter_deadline(), ufutex_waiter_end().
@@ -403,7 +403,7 @@ pub unsafe extern "C" fn ufutex_waiter_deadline(
 ///
 /// Returns the result that the blocking function would have returned, and frees the handle. -EINPROGRESS: the wait has
 /// not ended, and the callback will be called; -EBUSY: another thread is in this function, or is ending or freeing the
-/// waiter. It sees a wake whose callback has been called already, so this call need not be repeated.
+/// waiter. Do not repeat the call: that thread notices each callback made before it.
 ///
 /// The callback may be called by this thread before it returns -EINPROGRESS.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]

@@ -17,7 +17,8 @@ use crate::word::{Word, is_own};
 
 /// Wakes up to count waiters of the word at an address whose bitset has a bit of bitset: FUTEX_WAKE, FUTEX_WAKE_BITSET.
 /// Waiters with a greater real-time priority are woken first, and otherwise in the order in which they came. A count of
-/// INT_MAX or more means all. Change the word before this call. A private word is not accessed, and may have been
+/// INT_MAX or more means all. Change the word before this call, by a relaxed store, or by one that releases if
+/// a thread that reads the new value has to see what was done before. A private word is not accessed, and may have been
 /// freed. flags: as for ufutex_wait().
 ///
 /// Returns how many waiters were woken. -EINVAL: a bitset of 0, unknown flags, no such node, or one of the

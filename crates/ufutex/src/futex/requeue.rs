@@ -36,14 +36,14 @@ pub struct Requeued {
 }
 
 impl Domain {
-    /// Wakes up to `most.wake` waiters of `from`, and moves up to `most.requeue` of the rest to the queue of `to`:
-    /// `FUTEX_REQUEUE`.
+    /// Wakes up to `most.wake` waiters of `from`, and moves up to `most.requeue` of the rest to `to`: `FUTEX_REQUEUE`.
     ///
-    /// If both words are looked up in the domain's own table, a requeue is one step. If one is in a global table, which other
-    /// domains use too, a requeue of more than 256 waiters takes several steps, in wake order, on waiters that were queued when
-    /// it began and have not given up since. A requeue of a word to itself moves none, but counts those that it would move.
-    /// Moved waiters keep their priorities and their order, and, as in the kernel, bitsets do not matter here. A requeue
-    /// accesses neither word. Prefer [`cmp_requeue`](Self::cmp_requeue), which does not miss a change of the word.
+    /// If both words are looked up in the domain's own table, a requeue is one step, unless memory to wake more than 16 is
+    /// refused. If one is in a global table, a requeue of more than 256 waiters takes several steps, in wake order, on
+    /// waiters that were queued when it began and still are. One of a word to itself moves none, but counts those that it
+    /// would. Moved waiters keep priorities and order. Bitsets do not matter, as in the kernel. A requeue accesses neither
+    /// word. Prefer [`cmp_requeue`](Self::cmp_requeue), which misses no change of the word. A woken future that is dropped
+    /// passes its wake to no waiter that was moved since.
     ///
     /// # Errors
     /// [`Error::Invalid`] if a waiter of a lock is found in the queue of `from`; what was done before stays done. Also

@@ -23,8 +23,8 @@ impl Domain {
     /// how many. A `count` of `i32::MAX` or more wakes all that wait now; 0 wakes nobody (the system call: one).
     ///
     /// If the word is private and the domain has a table of its own, a wake is one step: no thread sees only some of the
-    /// waiters woken. In a global table, which other domains use too, a wake of more than 256 waiters takes several steps, in
-    /// wake order. Waiters that come in between are not woken, and one that gives up in between is not counted.
+    /// waiters woken, unless memory for more than 16 is refused. In a global table a wake of more than 256 waiters takes
+    /// several steps, in wake order. Waiters that come in between are not woken, those that give up are not counted.
     ///
     /// Change the word before the call. For the wake a Relaxed store is enough: a wait sees it, or is found. Store with Release
     /// if a thread that reads the new value, and so does not wait, has to see what was done before. The wake does not access

@@ -17,12 +17,13 @@ fn resize(domain: &Domain, running: &AtomicBool) {
     }
 }
 
-/// Requeues waiters from word to word. `step` sets the direction. Returns the number of waiters that it has woken.
-fn move_around(domain: &Domain, words: &[Word], times: usize, step: usize) -> usize {
+/// Requeues waiters from word to word, none to `most` at a time. `step` sets the direction. Returns the number of waiters that it has
+/// woken.
+fn move_around(domain: &Domain, words: &[Word], times: usize, step: usize, most: usize) -> usize {
     let mut woken = 0;
     for i in 0..times {
         let (from, to) = (words[i * step % words.len()], words[(i * step + step) % words.len()]);
-        let (wake, requeue) = (usize::from(i % 8 == 0), i % 7);
+        let (wake, requeue) = (usize::from(i % 8 == 0), if i % 7 == 6 { most } else { i % 7 });
         let done = domain.requeue(from, to, Requeue { wake, requeue }).expect("there is no PI waiter");
         assert!(done.woken <= wake && done.requeued <= requeue);
         woken += done.woken;
@@ -31,26 +32,35 @@ fn move_around(domain: &Domain, words: &[Word], times: usize, step: usize) -> us
 }
 
 fn no_waiter_is_lost_by_requeues_both_ways_and_resizes() {
+    requeues_both_ways_and_resizes(60, 6, 40);
+}
+
+/// More waiters than are moved at once in a global table.
+fn no_waiter_of_a_crowd_is_lost_by_requeues_both_ways_and_resizes() {
+    requeues_both_ways_and_resizes(2000, usize::MAX, 4);
+}
+
+fn requeues_both_ways_and_resizes(crowd: usize, most: usize, rounds: usize) {
     let domain = domain();
     let words: [Word; 4] = words();
     let running = AtomicBool::new(true);
     std::thread::scope(|scope| {
         scope.spawn(|| resize(&domain, &running));
-        for _ in 0..40 {
-            let mut waiters = idle(60);
+        for _ in 0..rounds {
+            let mut waiters = idle(crowd);
             let mut queued: Vec<_> =
                 waiters.iter_mut().enumerate().map(|(i, w)| queue(&domain, w, words[i % 4])).collect();
             let woken = std::thread::scope(|movers| {
                 let [forth, back] = [1, 3].map(|step| {
                     let (domain, words) = (&domain, &words);
-                    movers.spawn(move || move_around(domain, words, 60, step))
+                    movers.spawn(move || move_around(domain, words, 60, step, most))
                 });
                 forth.join().expect("it does not panic") + back.join().expect("it does not panic")
             });
             // Some waiters leave, from the word to which they have been moved by now.
             let cancelled = queued.drain(..20).map(|mut queued| queued.cancel()).filter(|&in_time| in_time).count();
             let taken: usize = words.iter().map(|word| domain.wake(*word, usize::MAX)).sum();
-            assert_eq!(woken + cancelled + taken, 60);
+            assert_eq!(woken + cancelled + taken, crowd);
             assert!(queued.into_iter().all(|mut queued| !queued.cancel()));
         }
         running.store(false, SeqCst);
@@ -68,7 +78,7 @@ fn waiters_that_leave_while_they_are_moved_leave_no_entry() {
             let (running, woken, words) = (&running, &woken, &words);
             scope.spawn(move || {
                 while running.load(SeqCst) {
-                    woken.fetch_add(move_around(domain, words, 20, step), SeqCst);
+                    woken.fetch_add(move_around(domain, words, 20, step, 6), SeqCst);
                 }
             });
         }
@@ -97,5 +107,8 @@ fn waiters_that_leave_while_they_are_moved_leave_no_entry() {
     assert_eq!(words.map(|word| domain.wake(word, usize::MAX)), [0; 3]);
 }
 
-on_resizable_domains![no_waiter_is_lost_by_requeues_both_ways_and_resizes];
+on_resizable_domains![
+    no_waiter_is_lost_by_requeues_both_ways_and_resizes,
+    no_waiter_of_a_crowd_is_lost_by_requeues_both_ways_and_resizes
+];
 on_domains![waiters_that_leave_while_they_are_moved_leave_no_entry];
