@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_ring_that_the_program_has_overwritten_is_said_to_be_broken() {
-        for header in [10 << 32 | 2, 2 << 32, 2 << 32 | (MOST_WORDS as u64 + 1)] {
+        for header in [0xff << 32 | 2, 2 << 32, 2 << 32 | (MOST_WORDS as u64 + 1)] {
             let ring = ring();
             ring.words[0].store(header, Ordering::Relaxed);
             assert_eq!(ring.take(&mut Vec::new()), Err(Broken));

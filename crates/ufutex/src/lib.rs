@@ -14,7 +14,7 @@
 //! std::thread::scope(|scope| {
 //!     scope.spawn(|| {
 //!         while word.load(Acquire) == 0 {
-//!             let _ = domain.wait(&word, 0); // sleeps as long as the word is 0
+//!             let _ = domain.wait(&word, 0); // sleeps if the word is 0, until a wake
 //!         }
 //!     });
 //!     word.store(1, Release);

@@ -171,6 +171,15 @@ fn joins_and_robust_locks_are_known_without_names_of_glibcs_own_functions() {
 }
 
 #[test]
+fn owner_that_never_waits_is_known() {
+    let words = words(&PLANTED, "holds");
+    let first = words.iter().find(|word| word["name"] == "first").unwrap_or_else(|| panic!("{words:?}"));
+    let owner = &first["owners"][0];
+    assert!(owner["thread"].as_str().is_some_and(|name| name.starts_with("locks-planted")), "{first}");
+    assert!(number(owner, "held_ns") >= 0.1e9, "{first}");
+}
+
+#[test]
 fn threads_that_outlive_the_first_one_are_seen() {
     let words = words(&PLANTED, "leader-ends");
     let orders = words.iter().find(|word| word["name"] == "orders_lock").unwrap_or_else(|| panic!("{words:?}"));

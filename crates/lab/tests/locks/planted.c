@@ -230,6 +230,15 @@ static void joins_for_a_time(void) {
     if (pthread_timedjoin_np(thread, NULL, &until) == 0) abort();
 }
 
+// Holds a lock to the end, and neither waits nor wakes.
+static void holds_to_the_end(void) {
+    pthread_t thread;
+    pthread_mutex_lock(&first);
+    if (pthread_create(&thread, NULL, locks_first, "waits")) abort();
+    rest(300);
+    _exit(7);
+}
+
 static pthread_t main_thread;
 
 static void locks_second(int signal) {
@@ -424,6 +433,8 @@ int main(int argc, char **argv) {
         joins();
     } else if (!strcmp(shape, "joins-for-a-time")) {
         joins_for_a_time();
+    } else if (!strcmp(shape, "holds")) {
+        holds_to_the_end();
     } else if (!strcmp(shape, "joins-interrupted")) {
         joins_and_is_interrupted();
     } else if (!strcmp(shape, "robust-abba")) {

@@ -85,7 +85,6 @@ pub const ROBUST: u64 = 4 << 32;
 fn told_by_memory(operation: u64, around: &[u32; 8]) -> u64 {
     const JOINS: [u64; 2] =
         [libc::FUTEX_WAIT_BITSET as u64, (libc::FUTEX_WAIT_BITSET | libc::FUTEX_CLOCK_REALTIME) as u64];
-    const TIDS: std::ops::RangeInclusive<u32> = 1..=1 << 22;
     let (word, owner) = (around[0], around[2]);
     let is_robust = word & libc::FUTEX_WAITERS != 0 && word & libc::FUTEX_TID_MASK == owner;
     match operation {
@@ -94,6 +93,11 @@ fn told_by_memory(operation: u64, around: &[u32; 8]) -> u64 {
         _ => operation,
     }
 }
+
+/// Where glibc's mutex has its owner, in 32-bit words from its own.
+const OWNER_OF_MUTEX: usize = 2;
+/// The kernel gives no others.
+const TIDS: std::ops::RangeInclusive<u32> = 1..=1 << 22;
 
 /// Whether this operation of futex(2) waits for a lock with priority inheritance.
 pub fn is_pi(operation: u64) -> bool {
@@ -251,6 +255,7 @@ impl Process {
         self.passes(wait.since_ns);
         // If the record of its end was dropped, the wait before has ended now.
         self.end(wait.since_ns, tid, End::Other);
+        self.meet_owner(&wait);
         let owner = self.owner(&wait, &wait.around);
         self.words.entry(wait.word).or_default().begin(wait.since_ns, owner);
         for other in &wait.others {
@@ -289,12 +294,27 @@ impl Process {
         if wait.operation == JOIN {
             return None;
         }
-        const OWNER_OF_MUTEX: usize = 2;
         // Of `__cur_writer`, from `__wrphase_futex` and from `__writers_futex`.
         const WRITERS: [usize; 2] = [4, 3];
         let places = if MUTEX_WAITS.contains(&wait.operation) { &[OWNER_OF_MUTEX][..] } else { &WRITERS };
         let named = places.iter().map(|place| around[*place]).find(|tid| self.threads.contains_key(tid));
         named.filter(|_| wait.is_in_libc)
+    }
+
+    /// The owner that a mutex names may have no records: it has neither waited nor woken another thread.
+    fn meet_owner(&mut self, wait: &Wait) {
+        let named = match wait.operation {
+            operation if is_pi(operation) => wait.around[0] & libc::FUTEX_TID_MASK,
+            operation if wait.is_in_libc && MUTEX_WAITS.contains(&operation) => wait.around[OWNER_OF_MUTEX],
+            _ => return,
+        };
+        if TIDS.contains(&named)
+            && !self.threads.contains_key(&named)
+            && let Ok(name) = std::fs::read_to_string(format!("/proc/{}/task/{named}/comm", self.pid))
+        {
+            let (name, last_ns) = (name.trim_end().replace(char::is_control, "?"), wait.since_ns);
+            self.threads.insert(named, Thread { name, last_ns, ..Thread::default() });
+        }
     }
 
     fn wakes(&mut self, waker: Waker, seat: u64) {
