@@ -95,12 +95,13 @@ Names: a variable's symbol; for other memory, such as the heap, the function in 
 time. Both have file and line if there is debug information: in the file, or in /usr/lib/debug by build ID. Functions
 of glibc have names without lines. Stacks are walked by the tables of the program's files (.eh_frame), and by frame
 pointers where there are none. Code that the program has compiled itself is named by /tmp/perf-PID.map, if it writes
-one (java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit, node --perf-basic-prof, python -X perf).
+one (java -XX:+PreserveFramePointer -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit, node --perf-basic-prof
+--interpreted-frames-native-stack, python -X perf).
 
-The owner is the thread that the lock itself names (glibc's mutexes, but for timed locks of them, the writer of its
-rwlocks, any lock with priority inheritance), or else the thread that ends the wait. Deadlocks are found by the first
-alone, and by the thread for whose end pthread_join waits. A wait with a timeout is no part of a deadlock. The kernel
-refuses the last of the waits for locks with priority inheritance that would be one: only --hang's TIME ends that.
+The owner is the thread of the same process that the lock itself names (glibc's mutexes, but for timed locks of them, the
+writer of its rwlocks, any lock with priority inheritance), or else the thread that ends the wait. Deadlocks are found by
+owners that locks name, and by the thread for whose end pthread_join waits. A wait with a timeout is no part of one. A
+deadlock of locks with priority inheritance looks like a hang: the kernel refuses the wait that would close it.
 
 At SIGUSR1, Ctrl-C and SIGTERM, and with --hang, it prints each waiting thread: for how long, for what, which thread
 holds that, and the stack. Threads of which each waits for a lock that the next one holds, or for the next one's end,
@@ -109,8 +110,8 @@ On a terminal it says each second how many waits there were so far, if PROGRAM's
 /dev/null: ufutex locks -- sh -c 'exec ./server > log 2>&1'.
 --hang: a program hangs if for TIME no thread has begun or ended a wait, PROGRAM and its children have used no CPU time,
 and a thread waits for a futex; or if a deadlock is as old as TIME. A server without requests looks the same, and a
-thread that waits for one that sleeps. A hang in read alone is not found. SIGTERM, and SIGKILL 2 s later, go to PROGRAM;
-its children are not ended.
+thread that waits for another one in sleep or poll. A hang in read alone is not found. SIGTERM, and SIGKILL 2 s later,
+go to PROGRAM; its children are not ended.
 
 --json, one object per line, locks first: pid, word (address, text; null if the object stands for the words of several
 threads), name, defined_at (file and line of the variable, or null), kind, is_lock, waits, total_ns, mean_ns, p99_ns,
@@ -119,7 +120,7 @@ words of threads), wakes, wakes_across_cpus (by a thread on another CPU), timeou
 word, which count here), sites [{waits, total_ns, stack [text], wakers [{thread, waits, total_ns, stack}], at most
 10}], owners [{thread, held_ns (while others waited), taken_at (stack or null)}], at most 10, none for words of
 threads; at the end {dropped {waits, total_ns}} if there were more call sites than --limit; when the state is printed
-{deadlock [...]} and {waiting [{pid, thread, waits_for, word, waited_ns, held_by, stack}]}.
+{deadlock [...]} and {waiting [{pid, thread, waits_for, word, waited_ns, held_by, stack}]}, on stderr with -o too.
 --folded and --pprof have the waits for what is no lock too.
 -o FILE.html writes one page, which fetches nothing: the table, with stacks, wakers and owners; a flame graph of the
 time waited; and for each thread a time line of its waits. The time line has the newest 20,000 waits of all threads.
@@ -136,7 +137,7 @@ Exit status: the program's (128 + N if signal N ended it); or
 
 Examples:
   ufutex locks -- ./server --threads 64
-  ufutex locks -f --hang 30 -- ctest                      end a test that hangs, and print its threads
+  ufutex locks -f --hang 30 -- ctest                      print the threads of a test that hangs, end ctest
   ufutex locks -o locks.html -- ./server                  a page with a flame graph and a time line
   ufutex locks --folded -o waits.txt -- java -jar app.jar
   ufutex locks --pprof -o waits.pb.gz -- ./server         then: go tool pprof -http : waits.pb.gz
