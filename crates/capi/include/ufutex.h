@@ -3,10 +3,10 @@
 // Made by cbindgen from crates/capi/src. To change it, change that, and run
 //     UFUTEX_WRITE_HEADER=1 cargo test -p ufutex-capi --test header
 //
-// Results. A function returns a number from 0 up, or -errno: 0 where its comment names no number. The value of errno
-// afterwards is unspecified. These errors stand here, and a function's comment names its others: those of handles, -EINVAL
-// for a pointer that is misaligned, or NULL where its comment does not allow it, or for an address that is no multiple of
-// the word's size, and those of a struct's size.
+// Results. A function returns a number from 0 up (0 if its comment names none), or -errno. The value of errno afterwards is
+// unspecified. A function's comment names its errors but those that any function may return: those of handles and of a
+// struct's size (below), and -EINVAL for a pointer that is misaligned, or NULL where its comment does not allow it, or for
+// an address that is no multiple of the word's size.
 //
 // Handles. A function returns -EINVAL if it is passed NULL in place of a handle, and -EBADF if it is passed a handle
 // that was freed, a handle of another kind, or a number that never was a handle. It never reads freed memory. An object
@@ -1158,8 +1158,8 @@ int ufutex_resume(long result,
 
 // Like ufutex_wait(), but no thread sleeps: for schedulers. Queues a waiter if the word holds expected.
 //
-// When the waiter should be checked, callback(context) is called, by any thread, perhaps before this function returns, and
-// at most once before the next ufutex_waiter_finish(). Then call that. The callback must not wait and must not use this waiter: it only notifies a
+// When the waiter should be checked, callback(context) is called: by any thread, perhaps before this function returns,
+// and at most once until the next ufutex_waiter_finish(), which you then call, not in the callback. The callback must not wait and must not use this waiter: it only notifies a
 // scheduler. When a function that has ended or freed the waiter has returned, the callback is not called any more. That
 // function waits for a call in progress, so do not hold a lock that the callback takes. The caller has to watch the
 // timeout: see ufutex_waiter_deadline(), ufutex_waiter_end().

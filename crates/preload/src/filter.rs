@@ -29,7 +29,7 @@ type Result<T> = core::result::Result<T, seccompiler::BackendError>;
 /// Waits and wakes: calls without a second word, so that there is an argument for the mark.
 const ONE_WORD: [i32; 4] = [libc::FUTEX_WAIT, libc::FUTEX_WAKE, libc::FUTEX_WAIT_BITSET, libc::FUTEX_WAKE_BITSET];
 
-/// Makes the filter for these settings: calls trap that the library makes, or notes.
+/// Makes the filter for these settings: calls that the library makes itself, or records, trap.
 pub fn program(settings: &Settings<'_>) -> Result<BpfProgram> {
     let mut rules = Rules::new();
     of_futexes(&mut rules, settings.watch || settings.profile.is_some(), settings.profile.is_some())?;

@@ -45,10 +45,10 @@ struct Set {
     sleeping_most: [AtomicU64; WAYS],
     /// The sum of the times at which the threads that sleep began to.
     sleeping_since: [AtomicU64; WAYS],
-    /// Since when there is a thread that sleeps, and for how long there was one, in nanoseconds.
+    /// When the present time with sleepers began, and the length of those before it, in nanoseconds.
     busy_since: [AtomicU64; WAYS],
     busy_ns: [AtomicU64; WAYS],
-    /// How many waiters calls have woken, and moved to another word.
+    /// Number of waiters woken by calls, and of those moved to another word.
     woken: [AtomicU64; WAYS],
     requeued: [AtomicU64; WAYS],
     /// How many waits had each [`length`].
@@ -242,7 +242,7 @@ impl Set {
         let of = |numbers: &[AtomicU64; WAYS]| numbers[way].load(Relaxed);
         let sleeping = of(&self.sleeping);
         let busy_now = if sleeping == 0 { 0 } else { now.saturating_sub(of(&self.busy_since)) };
-        // Modulo 2^64. None of them has slept for longer than there was a sleeper.
+        // The subtraction wraps. No thread has slept for longer than there was a sleeper.
         let slept_now = sleeping.wrapping_mul(now).wrapping_sub(of(&self.sleeping_since)).cast_signed();
         let slept_now = (slept_now.max(0) as f64).min(sleeping as f64 * busy_now as f64);
         let busy_ns = (of(&self.busy_ns) + busy_now) as f64;

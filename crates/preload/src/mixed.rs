@@ -23,7 +23,7 @@ use crate::{mark, memory, profile, settings};
 /// `FUTEX2_SIZE_U32 | FUTEX2_PRIVATE`: the flags of a seat's word in the kernel's list.
 const SEAT: u32 = 2 | 128;
 
-/// Whether [`kernel`] is to make a call that is left to the kernel, so that it is noted for `ufutex locks`.
+/// Whether a call that is left to the kernel has to go through [`kernel`], which records it for `ufutex locks`.
 pub fn is_noted(number: i64, args: &[u64; 6]) -> bool {
     let is_one = || match number {
         libc::SYS_futex => {

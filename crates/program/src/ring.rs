@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 pub const WORDS: u64 = 1 << 18;
 /// Words that only [`Kind::Ended`] may use. The ends of 3,276 waits fit.
 const FOR_ENDS: u64 = 1 << 14;
-/// Words that besides only [`Kind::Stack`] and [`Kind::Mapped`] may use. Their writers hold locks and cannot wait for the reader, so they
+/// Words that besides [`Kind::Ended`] only [`Kind::Stack`] and [`Kind::Mapped`] may use. Their writers hold locks and cannot wait for the reader, so they
 /// have asked [`Ring::has_room`] before. As many writers as there are locks may have asked at once.
 const FOR_LOCKED: u64 = 1 << 13;
 /// Number that says that the file is ready, with a version.
@@ -43,7 +43,7 @@ pub enum Kind {
     Requeued = 8,
     /// A thread asks the kernel to wake waiters: time, TID, address of the word, the stack's number, the CPU, how many at most.
     WakesInKernel = 9,
-    /// The last of the thread's records of that kind for a word is of a call that has woken nobody: TID, address of the word.
+    /// The thread's last [`Kind::WakesInKernel`] for this word has woken nobody: TID, address of the word.
     WokeNoneInKernel = 10,
 }
 
@@ -128,7 +128,7 @@ impl Ring {
     pub fn write(&self, kind: Kind, parts: &[&[u64]]) -> bool {
         let len = 1 + parts.iter().map(|part| part.len() as u64).sum::<u64>();
         let room = match kind {
-            // What has begun can also be said to have ended.
+            // The end of a wait that was recorded finds room if nothing else does.
             Kind::Ended => WORDS,
             Kind::Stack | Kind::Mapped => WORDS - FOR_ENDS,
             _ => WORDS - FOR_ENDS - FOR_LOCKED,

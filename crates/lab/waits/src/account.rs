@@ -49,7 +49,8 @@ pub struct Process {
     seats: HashMap<u64, u32>,
     /// Wakes of seats whose sleepers' records have not been read yet.
     early: HashMap<u64, Waker>,
-    /// The kernel's wakes of words, each for one of the waits that have not ended. Which one is known when it ends.
+    /// Wakes that threads have asked the kernel for, by word, at most one for each waiter. The wait that ends next takes the oldest: the
+    /// kernel does not say which thread it woke.
     in_kernel: HashMap<u64, VecDeque<Waker>>,
     /// The stack at each of the 4096 places in which the library notes that it has written one. Later records may name it.
     written: HashMap<u64, StackId>,
@@ -80,8 +81,8 @@ pub const JOIN: u64 = 3 << 32;
 /// In place of the operation: a wait for a robust mutex of glibc.
 pub const ROBUST: u64 = 4 << 32;
 
-/// The operation of a wait in glibc, or what the memory at the word says that it waits for. glibc has no names for the functions in
-/// which threads wait for these two, but in its debug information.
+/// The operation of a wait in glibc, or [`JOIN`] or [`ROBUST`] if the memory at the word shows one of them. The functions of glibc that
+/// wait for these have no names without debug information.
 fn told_by_memory(operation: u64, around: &[u32; 8]) -> u64 {
     const JOINS: [u64; 2] =
         [libc::FUTEX_WAIT_BITSET as u64, (libc::FUTEX_WAIT_BITSET | libc::FUTEX_CLOCK_REALTIME) as u64];
@@ -286,7 +287,7 @@ impl Process {
     }
 
     /// The thread that a lock with priority inheritance, or glibc's mutex or rwlock, names as its owner. `around` is the memory at
-    /// the word. glibc's mutexes wait by FUTEX_WAIT but for timed locks, its rwlocks and all else by FUTEX_WAIT_BITSET.
+    /// the word. glibc's mutexes wait by FUTEX_WAIT; timed locks of them, rwlocks and all else by FUTEX_WAIT_BITSET.
     pub fn owner(&self, wait: &Wait, around: &[u32; 8]) -> Option<u32> {
         if is_pi(wait.operation) {
             return Some(around[0] & libc::FUTEX_TID_MASK).filter(|tid| self.threads.contains_key(tid));
@@ -396,7 +397,7 @@ impl Process {
 
     fn end(&mut self, time: u64, tid: u32, end: End) {
         let wait = self.threads.get(&tid).and_then(|thread| thread.waits.as_ref());
-        // A thread that holds a lock for good wakes nobody. It may have been unknown when this wait began.
+        // A thread that holds a lock for good wakes nobody. It may have become known since the wait began.
         let owner =
             wait.filter(|_| end == End::Other).and_then(|wait| Some((wait.word, self.owner(wait, &wait.around)?)));
         if let Some((word, owner)) = owner.and_then(|(word, owner)| Some((self.words.get_mut(&word)?, owner))) {
@@ -412,7 +413,7 @@ impl Process {
         }
     }
 
-    /// A thread waits no more.
+    /// Takes away a thread's wait, which has ended.
     fn leave(&mut self, time: u64, tid: u32) -> Option<Wait> {
         let wait = self.threads.get_mut(&tid)?.waits.take()?;
         self.seats.remove(&wait.seat);

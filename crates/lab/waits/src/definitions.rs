@@ -10,7 +10,8 @@ use std::path::Path;
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
 type Entry<'a> = gimli::DebuggingInformationEntry<Slice<'a>>;
 
-/// Files, without their directories, and lines of the file's variables that begin at these addresses. Empty without debug information.
+/// For each of these addresses at which a variable begins, the source file, without its directory, and the line that define it. Empty
+/// without debug information.
 pub fn of(path: &Path, wanted: &HashSet<u64>) -> HashMap<u64, (String, u32)> {
     read(path, wanted).unwrap_or_default()
 }
@@ -25,7 +26,7 @@ fn read(path: &Path, wanted: &HashSet<u64>) -> Option<HashMap<u64, (String, u32)
     let sections = gimli::DwarfSections::load(section).ok()?;
     let dwarf = sections.borrow(|data| Slice::new(data, LittleEndian));
     let named = offsets(dwarf.debug_info.reader().slice(), wanted);
-    // There an entry may have the number of an address in a list.
+    // With this section (DWARF 5) an entry may have an index in place of the address, so all units are read.
     let has_list = object.section_by_name(gimli::SectionId::DebugAddr.name()).is_some();
     let mut places = HashMap::new();
     let mut units = dwarf.units();
@@ -48,7 +49,8 @@ fn read(path: &Path, wanted: &HashSet<u64>) -> Option<HashMap<u64, (String, u32)
     Some(places)
 }
 
-/// Where the bytes of these addresses stand, as the place of a variable. All entries of a large program would take a second to read.
+/// Where `.debug_info` has one of these addresses as the whole place of a variable. All entries of a large program would take a second
+/// to read.
 fn offsets(info: &[u8], wanted: &HashSet<u64>) -> Vec<usize> {
     // An expression of nine bytes: the operation, and an address.
     let begins = memchr::memmem::find_iter(info, &[9, gimli::DW_OP_addr.0]);

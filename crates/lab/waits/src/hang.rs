@@ -27,7 +27,7 @@ pub struct Waiting {
     /// The thread that holds the lock, if the lock says so, or for whose end this one waits.
     pub held_by: Option<String>,
     is_join: bool,
-    /// It ends by itself some time, so it is no part of a deadlock.
+    /// The wait has a timeout, so it is no part of a deadlock.
     is_timed: bool,
     /// From where, the innermost frame first.
     pub stack: Vec<String>,

@@ -153,7 +153,7 @@ impl Module {
 /// The files of glibc in which threads wait.
 const GLIBC: [&str; 3] = ["libc.so.6", "libpthread.so.0", "ld-linux-x86-64.so.2"];
 
-/// The last symbol that begins at the address or before it. A list of all would take longer than the few addresses of a program.
+/// The last symbol that begins at the address or before it. Sorting all symbols would take longer than a look at each for a few addresses.
 fn symbol_at(file: &[u8], at: u64) -> Option<(String, u64)> {
     let object = object::File::parse(file).ok()?;
     let begun = object.symbols().filter(|symbol| symbol.is_definition() && symbol.address() <= at);
@@ -163,7 +163,7 @@ fn symbol_at(file: &[u8], at: u64) -> Option<(String, u64)> {
 
 /// A file in memory.
 pub fn map(path: &Path) -> Option<Mmap> {
-    // SAFETY: what is read may change, but only bytes are read. Who makes the file shorter just then ends this command by SIGBUS; the
+    // SAFETY: what is read may change, but only bytes are read. If a process makes the file shorter just then, this command ends by SIGBUS; the
     // lines of functions are read in the same way by addr2line.
     unsafe { Mmap::map(&File::open(path).ok()?) }.ok()
 }

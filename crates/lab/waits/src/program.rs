@@ -284,7 +284,7 @@ fn time_of_family(process: i32) -> u64 {
         Some((pid, (stat.get(1)?.parse::<i32>().ok()?, cpu_time(&stat)?)))
     };
     let all: HashMap<i32, (i32, u64)> = pids.filter_map(of).collect();
-    // A number that is used again meanwhile could make a circle.
+    // A PID that is used again while /proc is read could make a circle.
     let ancestors = |pid: i32| iter::successors(Some(pid), |pid| Some(all.get(pid)?.0)).take(all.len());
     all.iter().filter(|(pid, _)| ancestors(**pid).any(|pid| pid == process)).map(|(_, (_, time))| time).sum()
 }

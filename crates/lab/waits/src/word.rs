@@ -192,12 +192,12 @@ impl Word {
         }
     }
 
-    /// A thread waits no more.
+    /// Notes that a thread's wait has ended.
     pub fn leave(&mut self, now: u64) {
         self.pass(now);
         self.waiting = self.waiting.saturating_sub(1);
         if self.waiting == 0 {
-            // What it takes the last one to run again is nobody's.
+            // The time from the wake until the last waiter runs counts for no holder.
             (self.holder, self.unknown_ns) = (None, 0);
         }
     }

@@ -200,7 +200,7 @@ pub fn sleeps(number: Number, args: &[u64; 6], seat: u64) -> Option<Asleep> {
 
 /// As [`sleeps`], for a wait in the kernel.
 pub fn sleeps_in_kernel(number: Number, args: &[u64; 6]) -> Option<Asleep> {
-    // Without records there is no call for the TID: a filter of the program's own may not know that.
+    // Before gettid(2) is called, which a filter of the program's own may not permit.
     ring()?;
     sleeps(number, args, IN_KERNEL | raw::tid() as u64)
 }
