@@ -974,9 +974,9 @@ int ufutex_task_restart(struct ufutex_task *task,
 int ufutex_task_set_restart(struct ufutex_task *task,
                             const struct ufutex_restart *restart);
 
-// Blocks the caller while the word at an address holds expected: FUTEX_WAIT, FUTEX_WAIT_BITSET. flags: UFUTEX_U8 to
-// UFUTEX_U64, UFUTEX_SHARED, and for its node UFUTEX_NUMA, UFUTEX_MPOL, UFUTEX_ON_NODE(). options: NULL for no timeout
-// and any wake; times are in nanoseconds.
+// Blocks the caller until a wake, if the word at an address holds expected: FUTEX_WAIT, FUTEX_WAIT_BITSET. flags:
+// UFUTEX_U8 to UFUTEX_U64, UFUTEX_SHARED, and for its node UFUTEX_NUMA, UFUTEX_MPOL, UFUTEX_ON_NODE(). options: NULL for
+// no timeout and any wake; times are in nanoseconds.
 //
 // Call it in a loop that checks the word. A relative timeout begins anew with each call.
 //
@@ -990,7 +990,7 @@ int ufutex_wait(struct ufutex_domain *domain,
                 uint32_t flags,
                 const struct ufutex_wait_options *options);
 
-// Blocks the caller while each of several words holds its expected value, until one of them is woken: futex_waitv(2).
+// Blocks the caller until one of several words is woken, if each holds its expected value: futex_waitv(2).
 // options: as for ufutex_wait().
 //
 // Returns the index of the word that was woken, from 0 up; if several were, the last of them. Errors as for
@@ -1159,15 +1159,16 @@ int ufutex_resume(long result,
 // Like ufutex_wait(), but no thread sleeps: for schedulers. Queues a waiter if the word holds expected.
 //
 // When the waiter should be checked, callback(context) is called: by any thread, perhaps before this function returns,
-// and at most once until the next ufutex_waiter_finish(), which you then call, not in the callback. The callback must not wait and must not use this waiter: it only notifies a
-// scheduler. When a function that has ended or freed the waiter has returned, the callback is not called any more. That
-// function waits for a call in progress, so do not hold a lock that the callback takes. The caller has to watch the
-// timeout: see ufutex_waiter_deadline(), ufutex_waiter_end().
+// and at most once until the next ufutex_waiter_finish(). Call that afterwards, but not in the callback. The callback
+// must not wait and must not use this waiter: it only notifies a scheduler. When a function that has ended or freed the
+// waiter has returned, the callback is not called any more. That function waits for a call in progress, so do not hold
+// a lock that the callback takes. The caller has to watch the timeout: see ufutex_waiter_deadline(),
+// ufutex_waiter_end().
 //
 // Returns -EINPROGRESS and stores the waiter's handle in *waiter. If the wait does not begin, returns the result of
 // ufutex_wait() and stores NULL.
 //
-// Errors as for ufutex_wait(). -EINVAL: also if callback or waiter is NULL.
+// Errors as for ufutex_wait(). -EINVAL: also if callback or waiter is NULL; -ENOMEM: also without memory for the waiter.
 long ufutex_prepare_wait(struct ufutex_domain *domain,
                          uint64_t address,
                          uint64_t expected,

@@ -15,9 +15,9 @@ use crate::types::{
 };
 use crate::word::{Word, is_own};
 
-/// Blocks the caller while the word at an address holds expected: FUTEX_WAIT, FUTEX_WAIT_BITSET. flags: UFUTEX_U8 to
-/// UFUTEX_U64, UFUTEX_SHARED, and for its node UFUTEX_NUMA, UFUTEX_MPOL, UFUTEX_ON_NODE(). options: NULL for no timeout
-/// and any wake; times are in nanoseconds.
+/// Blocks the caller until a wake, if the word at an address holds expected: FUTEX_WAIT, FUTEX_WAIT_BITSET. flags:
+/// UFUTEX_U8 to UFUTEX_U64, UFUTEX_SHARED, and for its node UFUTEX_NUMA, UFUTEX_MPOL, UFUTEX_ON_NODE(). options: NULL for
+/// no timeout and any wake; times are in nanoseconds.
 ///
 /// Call it in a loop that checks the word. A relative timeout begins anew with each call.
 ///
@@ -107,7 +107,7 @@ fn task_of(task: *mut ufutex_task, domain: &DomainObject) -> Result<Option<InUse
     if task.is_null() { Ok(None) } else { to_block_as(task, domain).map(Some) }
 }
 
-/// Blocks the caller while each of several words holds its expected value, until one of them is woken: futex_waitv(2).
+/// Blocks the caller until one of several words is woken, if each holds its expected value: futex_waitv(2).
 /// options: as for ufutex_wait().
 ///
 /// Returns the index of the word that was woken, from 0 up; if several were, the last of them. Errors as for

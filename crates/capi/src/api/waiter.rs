@@ -239,15 +239,16 @@ impl Prepare {
 /// Like ufutex_wait(), but no thread sleeps: for schedulers. Queues a waiter if the word holds expected.
 ///
 /// When the waiter should be checked, callback(context) is called: by any thread, perhaps before this function returns,
-/// and at most once until the next ufutex_waiter_finish(), which you then call, not in the callback. The callback must not wait and must not use this waiter: it only notifies a
-/// scheduler. When a function that has ended or freed the waiter has returned, the callback is not called any more. That
-/// function waits for a call in progress, so do not hold a lock that the callback takes. The caller has to watch the
-/// timeout: see ufutex_waiter_deadline(), ufutex_waiter_end().
+/// and at most once until the next ufutex_waiter_finish(). Call that afterwards, but not in the callback. The callback
+/// must not wait and must not use this waiter: it only notifies a scheduler. When a function that has ended or freed the
+/// waiter has returned, the callback is not called any more. That function waits for a call in progress, so do not hold
+/// a lock that the callback takes. The caller has to watch the timeout: see ufutex_waiter_deadline(),
+/// ufutex_waiter_end().
 ///
 /// Returns -EINPROGRESS and stores the waiter's handle in *waiter. If the wait does not begin, returns the result of
 /// ufutex_wait() and stores NULL.
 ///
-/// Errors as for ufutex_wait(). -EINVAL: also if callback or waiter is NULL.
+/// Errors as for ufutex_wait(). -EINVAL: also if callback or waiter is NULL; -ENOMEM: also without memory for the waiter.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_prepare_wait(
     domain: *mut ufutex_domain,

@@ -61,8 +61,8 @@ pub enum Scope {
 
 /// Names an object that several domains map. There are two kinds:
 ///
-/// - Below 2^61: an object of one [`PidNamespace`](crate::PidNamespace), whose number the embedder chooses, such as an
-///   inode's. In another namespace the number means another object.
+/// - Below 2^61: an object of one [`PidNamespace`](crate::PidNamespace), whose number the embedder chooses, such as a
+///   counter's for each file. In another namespace the number means another object.
 /// - From 2^61 to 2^62: a [`SharedObject`](crate::SharedObject), which domains of several namespaces map. The system chooses
 ///   the number ([`SharedObject::id`](crate::SharedObject::id)). Use no other, and none that a guest chooses: until the system
 ///   gives a number out it names an object of the caller's namespace, and no later wake finds waiters that are queued by then.
