@@ -349,7 +349,7 @@ fn pprof_names_the_culprit_and_its_time() {
     let line = text(&output.stderr);
     let (sum, rest) = line.split_once(", first lock: mutex in take at planted.c:").unwrap_or_else(|| panic!("{line}"));
     assert!(rest.ends_with(&format!("; the report is in {}\n", file.display())), "{line}");
-    let sum = sum.split_once(" waits of ").and_then(|(_, rest)| rest.split_once(" s for "));
+    let sum = sum.split_once(" waits, ").and_then(|(_, rest)| rest.split_once(" s in all, for "));
     let seconds: f64 = sum.and_then(|(seconds, _)| seconds.parse().ok()).unwrap_or_else(|| panic!("{line}"));
     let all = top.lines().find_map(|line| line.split_once("% of ")?.1.strip_suffix("ns total")?.parse::<f64>().ok());
     let ratio = all.unwrap_or_else(|| panic!("{top}")) / 1e9 / seconds;

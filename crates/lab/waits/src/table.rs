@@ -61,7 +61,7 @@ pub fn summary(account: &Account, lines: &[Line]) -> String {
     let waits: u64 = lines.iter().map(|line| line.waits).sum();
     let ran = account.processes.values().map(|process| process.last_ns.saturating_sub(process.first_ns)).max();
     let (waits, words) = (counted(waits, "wait"), counted(lines.len() as u64, "word"));
-    format!("{waits} of {} for {words}, all threads together, in {}", time(all), time(ran.unwrap_or(0)))
+    format!("{waits}, {} in all, for {words}, in {}", time(all), time(ran.unwrap_or(0)))
 }
 
 /// `1 wait`, `2 waits`.
@@ -111,7 +111,7 @@ fn details(to: &mut String, line: &Line) -> fmt::Result {
         for waker in site.wakers.iter().take(MOST_EACH) {
             let place = waker.caller.as_ref().map(|frame| format!(", in {frame}")).unwrap_or_default();
             let waits = counted(waker.waits, "wait");
-            writeln!(to, "     {waits} of {} ended by {}{place}", time(waker.total_ns), waker.thread)?;
+            writeln!(to, "     {waits}, {} in all, ended by {}{place}", time(waker.total_ns), waker.thread)?;
         }
         more(to, "     ", site.wakers.len(), "waker")?;
     }
@@ -121,9 +121,13 @@ fn details(to: &mut String, line: &Line) -> fmt::Result {
         line.sites.iter().take(MOST_EACH).map(|site| report::texts(&site.stack)).collect();
     for owner in owners.iter().take(MOST_EACH) {
         writeln!(to, "\n   held by {} for {} while others waited", owner.thread, time(owner.held_ns))?;
-        if let Some(stack) = owner.taken_at.as_ref().filter(|stack| shown.insert(stack.to_vec())) {
-            writeln!(to, "     taken after a wait at")?;
-            frames(to, stack)?;
+        match &owner.taken_at {
+            Some(stack) if shown.insert(stack.to_vec()) => {
+                writeln!(to, "     taken after a wait at")?;
+                frames(to, stack)?;
+            }
+            Some(_) => writeln!(to, "     taken after a wait at a place above")?,
+            None => {}
         }
     }
     more(to, "   ", owners.len(), "owner")
@@ -133,7 +137,7 @@ fn details(to: &mut String, line: &Line) -> fmt::Result {
 fn more(to: &mut String, indent: &str, number: usize, thing: &str) -> fmt::Result {
     match number.saturating_sub(MOST_EACH) {
         0 => Ok(()),
-        left => writeln!(to, "{indent}and {} more", counted(left as u64, thing)),
+        left => writeln!(to, "{indent}and {} more (--json names ten)", counted(left as u64, thing)),
     }
 }
 
