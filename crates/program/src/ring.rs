@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 pub const WORDS: u64 = 1 << 18;
 /// Words that only [`Kind::Ended`] may use. The ends of 3,276 waits fit.
 const FOR_ENDS: u64 = 1 << 14;
-/// Words that besides [`Kind::Ended`] only [`Kind::Stack`] and [`Kind::Mapped`] may use. Their writers hold locks and cannot wait for the reader, so they
+/// Words that besides [`Kind::Ended`] only [`Kind::Stack`] and [`Kind::Mapped`] may use. Their writers hold locks, cannot wait, and
 /// have asked [`Ring::has_room`] before. As many writers as there are locks may have asked at once.
 const FOR_LOCKED: u64 = 1 << 13;
 /// Number that says that the file is ready, with a version.

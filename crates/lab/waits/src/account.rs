@@ -97,7 +97,7 @@ fn told_by_memory(operation: u64, around: &[u32; 8]) -> u64 {
 
 /// Where glibc's mutex has its owner, in 32-bit words from its own.
 const OWNER_OF_MUTEX: usize = 2;
-/// The kernel gives no others.
+/// The TIDs that the kernel gives.
 const TIDS: std::ops::RangeInclusive<u32> = 1..=1 << 22;
 
 /// Whether this operation of futex(2) waits for a lock with priority inheritance.
